@@ -1,0 +1,274 @@
+"""What can be asked of and told to a Kafka cluster: topics, offsets, groups.
+
+In here: `KafkaAdmin`, the part of `Broker` that needs no client of its own. Not in here: reading and writing.
+
+Every call goes through `_each`: one future per name, errors that a retry may mend are retried until the deadline.
+A future is lost when its AdminClient is collected: the client lives as long as this object.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import admin as client
+from confluent_kafka.admin import AdminClient
+
+from kstreampy.broker.broker import Position, TopicInfo, TopicPartition, TopicSpec
+from kstreampy.broker.kafka.client import Link
+from kstreampy.broker.kafka.errors import raised
+from kstreampy.errors import BrokerUnavailable, JobError
+
+K = TypeVar("K")
+
+# The client does not export these for type checkers, nor annotate them.
+_ConfigResource: Final[Any] = getattr(client, "ConfigResource")  # noqa: B009
+_NewTopic: Final[Any] = getattr(client, "NewTopic")  # noqa: B009
+_OffsetSpec: Final[Any] = getattr(client, "OffsetSpec")  # noqa: B009
+
+_MISSING_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_REQUEST_S: Final = 5.0
+
+
+class KafkaAdmin:
+    """Lifetime: the worker's. Calls may come from any thread."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        try:
+            self._admin = AdminClient(link.admin())
+        except KafkaException as failure:
+            raise link.mapped(failure, "set up a client (check the kafka. settings)") from failure
+
+    def _each(
+        self,
+        ask: Callable[[list[K], float], Mapping[K, Future[Any]]],
+        keys: Iterable[K],
+        doing: str,
+        fine: Collection[int] = (),
+    ) -> dict[K, Any]:
+        """Results by key. Keys whose error code is in `fine` are left out."""
+        results: dict[K, Any] = {}
+        pending = list(keys)
+        deadline = time.monotonic() + self._link.timeout_s
+        while pending:
+            seconds = max(0.5, min(_REQUEST_S, deadline - time.monotonic()))
+            again: list[K] = []
+            for key, future in ask(pending, seconds).items():
+                try:
+                    results[key] = future.result()
+                except KafkaException as failure:
+                    if raised(failure).code() in fine:
+                        continue
+                    said = self._link.mapped(failure, doing)
+                    refused = self._link.health.refusal is not None
+                    if not isinstance(said, BrokerUnavailable) or refused or time.monotonic() > deadline:
+                        raise said from failure
+                    again.append(key)
+            pending = again
+            if pending:
+                time.sleep(0.1)
+        self._link.health.up()
+        return results
+
+    # --- topics --------------------------------------------------------------------------------------------------
+
+    def _described(self, names: Iterable[str]) -> dict[str, Any]:
+        return self._each(
+            lambda some, s: self._admin.describe_topics(TopicCollection(some), request_timeout=s),
+            sorted(set(names)),
+            "describe topics",
+            _MISSING_TOPIC,
+        )
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+        return {
+            name: TopicInfo(
+                name,
+                len(found.partitions),
+                str(found.topic_id),
+                len(found.partitions[0].replicas) if found.partitions else 0,
+            )
+            for name, found in self._described(names).items()
+        }
+
+    def topics_matching(self, pattern: str) -> dict[str, TopicInfo]:
+        try:
+            wanted = re.compile(pattern)
+        except re.error as failure:
+            raise JobError(
+                f"The topic pattern {pattern!r} is not a regular expression: {failure}."
+            ) from failure
+        try:
+            listed = self._admin.list_topics(timeout=self._link.timeout_s).topics
+        except KafkaException as failure:
+            raise self._link.mapped(failure, f"list the topics matching {pattern!r}") from failure
+        return self.topics(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        resources = [_ConfigResource(_ConfigResource.Type.TOPIC, name) for name in sorted(set(names))]
+        found = self._each(
+            lambda some, s: self._admin.describe_configs(some, request_timeout=s),
+            resources,
+            "read the configuration of topics",
+            _MISSING_TOPIC,
+        )
+        return {
+            resource.name: {entry.name: entry.value for entry in entries.values() if entry.value is not None}
+            for resource, entries in found.items()
+        }
+
+    def create_topics(self, specs: Iterable[TopicSpec]) -> None:
+        wanted = {spec.name: spec for spec in specs}
+
+        def create(names: list[str], seconds: float) -> Mapping[str, Future[Any]]:
+            new = [
+                _NewTopic(
+                    name, wanted[name].partitions, wanted[name].replication, config=dict(wanted[name].config)
+                )
+                for name in names
+            ]
+            futures: Mapping[str, Future[Any]] = self._admin.create_topics(new, request_timeout=seconds)
+            return futures
+
+        doing = f"create topics {', '.join(sorted(wanted))}"
+        self._each(create, wanted, doing, {KafkaError.TOPIC_ALREADY_EXISTS})
+        self._wait_until(lambda: self._usable(wanted), f"{doing}: they have no leaders yet")
+
+    def _usable(self, names: Collection[str]) -> bool:
+        found = self._described(names)
+        return len(found) == len(names) and all(
+            partition.leader is not None and partition.leader.id >= 0
+            for topic in found.values()
+            for partition in topic.partitions
+        )
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Topics that are not there are fine. Returns when they are gone."""
+        doomed = sorted(set(names))
+        self._each(
+            lambda some, s: self._admin.delete_topics(some, request_timeout=s),
+            doomed,
+            f"delete topics {', '.join(doomed)}",
+            _MISSING_TOPIC,
+        )
+        self._wait_until(
+            lambda: not self._described(doomed), f"delete topics {', '.join(doomed)}: they are still there"
+        )
+
+    def missing_topics(self, names: Sequence[str]) -> list[str]:
+        """Those that surely do not exist. One attempt of a few seconds; none when the cluster does not answer."""
+        futures = self._admin.describe_topics(TopicCollection(sorted(names)), request_timeout=_REQUEST_S)
+        gone = []
+        for name, future in futures.items():
+            try:
+                future.result()
+            except KafkaException as failure:
+                if raised(failure).code() in _MISSING_TOPIC:
+                    gone.append(name)
+        return gone
+
+    def _wait_until(self, done: Callable[[], bool], doing: str) -> None:
+        deadline = time.monotonic() + self._link.timeout_s
+        while not done():
+            if time.monotonic() > deadline:
+                raise self._link.mapped(KafkaError(KafkaError._TIMED_OUT), doing)
+            time.sleep(0.05)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        self._each(
+            lambda some, s: self._admin.delete_records(some, request_timeout=s),
+            [ClientPartition(p.topic, p.partition, offset) for p, offset in before.items()],
+            f"delete records of {', '.join(sorted({p.topic for p in before}))}",
+        )
+
+    # --- offsets -------------------------------------------------------------------------------------------------
+
+    def _offsets(self, specs: Mapping[TopicPartition, Any], isolation: Any) -> dict[TopicPartition, int]:
+        places = {ClientPartition(*p): spec for p, spec in specs.items()}
+        names = sorted({p.topic for p in specs})
+        deadline = time.monotonic() + self._link.timeout_s
+
+        def ask(some: list[ClientPartition], seconds: float) -> Mapping[ClientPartition, Future[Any]]:
+            wanted = {place: places[place] for place in some}
+            futures: Mapping[ClientPartition, Future[Any]] = self._admin.list_offsets(
+                wanted, isolation_level=isolation, request_timeout=seconds
+            )
+            return futures
+
+        while True:
+            try:
+                found = self._each(ask, places, f"look up offsets of {', '.join(names)}")
+            except (
+                JobError
+            ):  # the client says the same of a topic that is missing and of one without a leader
+                if time.monotonic() > deadline or self.missing_topics(names):
+                    raise
+                time.sleep(0.1)
+                continue
+            return {TopicPartition(at.topic, at.partition): result.offset for at, result in found.items()}
+
+    def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._offsets(dict.fromkeys(partitions, _OffsetSpec.earliest()), IsolationLevel.READ_COMMITTED)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, committed: bool = True
+    ) -> dict[TopicPartition, int]:
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return self._offsets(dict.fromkeys(partitions, _OffsetSpec.latest()), isolation)
+
+    def offsets_at(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        specs = {p: _OffsetSpec.for_timestamp(time_ms) for p, time_ms in timestamps_ms.items()}
+        found = self._offsets(specs, IsolationLevel.READ_COMMITTED)
+        beyond = [partition for partition, offset in found.items() if offset < 0]
+        return {**found, **self.end_offsets(beyond)}
+
+    # --- groups --------------------------------------------------------------------------------------------------
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        places = [ClientPartition(*p) for p in partitions]
+        if not places:
+            return {}
+        doing = f"read the offsets of group {group}"
+        deadline = time.monotonic() + self._link.timeout_s
+        while True:
+            found = self._each(
+                lambda _, s: self._admin.list_consumer_group_offsets(
+                    [ConsumerGroupTopicPartitions(group, places)], require_stable=True, request_timeout=s
+                ),
+                [group],
+                doing,
+                {KafkaError.GROUP_ID_NOT_FOUND},
+            )
+            rows = found[group].topic_partitions if group in found else []
+            unsettled = next((row.error for row in rows if row.error is not None), None)
+            if unsettled is None:
+                break
+            said = self._link.mapped(unsettled, doing)
+            if not isinstance(said, BrokerUnavailable) or time.monotonic() > deadline:
+                raise said
+            time.sleep(0.02)
+        return {
+            TopicPartition(row.topic, row.partition): Position(row.offset, row.metadata or "")
+            for row in rows
+            if row.offset >= 0
+        }
+
+    def delete_group(self, group: str) -> None:
+        self._each(
+            lambda some, s: self._admin.delete_consumer_groups(some, request_timeout=s),
+            [group],
+            f"delete group {group}",
+            {KafkaError.GROUP_ID_NOT_FOUND},
+        )

@@ -1,0 +1,159 @@
+"""Results on their way back: `execute_and_collect` and the client of a job that runs beside the caller.
+
+In here: the thread that a job runs in when the caller does not wait for it, and the iterator over its results, which are
+read from the job's own topic, so that they are exactly what was committed.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from kstreampy.broker.broker import Broker, TopicPartition
+from kstreampy.common.job_client import JobClient
+from kstreampy.common.job_execution_result import JobExecutionResult
+from kstreampy.common.job_id import JobID
+from kstreampy.common.job_status import JobStatus
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.datastream.launch import Job, launcher
+from kstreampy.errors import JobError
+from kstreampy.operators.decode import PackedDecoder
+
+
+class RunningJob:
+    """A job in a thread of its own. Implements what `JobClient` needs."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._result: Future[JobExecutionResult] = Future()
+        self._result.set_running_or_notify_cancel()
+        self._cancelled = False
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name=f"job {job.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def job_id(self) -> JobID:
+        return self.job.job_id
+
+    def _run(self) -> None:
+        try:
+            self._result.set_result(launcher().launch(self.job))
+        except BaseException as error:
+            self._result.set_exception(error)
+        finally:
+            self.job.started.set()
+
+    def ended(self) -> bool:
+        return self._result.done()
+
+    def status(self) -> JobStatus:
+        if not self._result.done():
+            return JobStatus.CANCELLING if self._cancelled else JobStatus.RUNNING
+        if self._result.exception() is not None:
+            return JobStatus.FAILED
+        return JobStatus.CANCELED if self._cancelled else JobStatus.FINISHED
+
+    def cancel(self) -> Future[None]:
+        """Asks the job to stop, with everything committed."""
+        self._cancelled = not self._result.done()
+        done: Future[None] = Future()
+
+        def ended(result: Future[JobExecutionResult]) -> None:
+            error = result.exception()
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self.job.started.wait()
+        if self.job.stop is not None:
+            self.job.stop.request("cancelled by its client")
+        self._result.add_done_callback(ended)
+        return done
+
+    def accumulators(self) -> Future[dict[str, Any]]:
+        done: Future[dict[str, Any]] = Future()
+        done.set_result({})
+        return done
+
+    def result(self) -> Future[JobExecutionResult]:
+        return self._result
+
+    def client(self) -> JobClient:
+        return JobClient(self)
+
+
+class CloseableIterator:
+    """Results of a running job, as they are committed. Iterate it once, and close it (or use it in a `with` block):
+    closing stops the job. Raises the job's error when it fails."""
+
+    def __init__(self, running: RunningJob, uid: str, type_info: TypeInformation | None) -> None:
+        self._running = running
+        self._uid = uid
+        self._type_info = type_info
+        self._values = self._read()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._values)
+
+    def next(self) -> Any:
+        return next(self._values)
+
+    def __enter__(self) -> CloseableIterator:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the job and waits until it has stopped. Safe to call twice."""
+        self._values.close()
+        if not self._running.ended():
+            self._running.cancel().result()
+
+    def _read(self) -> Iterator[Any]:
+        running = self._running
+        running.job.started.wait()
+        plan, connect = running.job.compiled, running.job.connect
+        if plan is None or connect is None:
+            running.result().result()
+            raise JobError("the job ended before it began to run, so it has no results")
+        topic = next(result.topic for result in plan.collected if result.step == self._uid)
+        broker = connect()
+        try:
+            yield from self._follow(broker, TopicPartition(topic, 0))
+        finally:
+            broker.close()
+
+    def _follow(self, broker: Broker, source: TopicPartition) -> Iterator[Any]:
+        decoder = PackedDecoder(self._uid, self._type_info)
+        reader = broker.reader()
+        try:
+            while not broker.topics([source.topic]):
+                if self._running.ended():
+                    self._running.result().result()
+                self._pause()
+            reader.assign({source: broker.begin_offsets([source])[source]})
+            while True:
+                ended = self._running.ended()
+                chunks = reader.poll(500, 0.05)
+                for chunk in chunks:
+                    for message in chunk.messages:
+                        yield from decoder.decode(message).batch.values
+                if not chunks and ended:
+                    self._running.result().result()
+                    if reader.positions().get(source, 0) >= broker.end_offsets([source])[source]:
+                        return
+        finally:
+            reader.close()
+
+    def _pause(self) -> None:
+        threading.Event().wait(0.01)

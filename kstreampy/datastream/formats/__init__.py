@@ -1,0 +1,1 @@
+"""Formats of values, under PyFlink's paths: one module per format."""

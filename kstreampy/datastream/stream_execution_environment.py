@@ -1,0 +1,318 @@
+"""The environment: where a job's streams begin, its settings are made and its execution is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kstreampy.broker.broker import TopicPartition
+from kstreampy.common.configuration import Configuration
+from kstreampy.common.execution_config import ExecutionConfig
+from kstreampy.common.job_client import JobClient
+from kstreampy.common.job_execution_result import JobExecutionResult
+from kstreampy.common.kafka_record import ValueOnlyDeserializationSchema
+from kstreampy.common.time import Duration, Time, to_millis
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.common.watermark_strategy import WatermarkStrategy
+from kstreampy.datastream.checkpoint_config import CheckpointConfig
+from kstreampy.datastream.checkpointing_mode import CheckpointingMode
+from kstreampy.datastream.collect import RunningJob
+from kstreampy.datastream.collection import CollectionSource
+from kstreampy.datastream.connectors.base import DeliveryGuarantee, Source
+from kstreampy.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSink, KafkaSource, OffsetsKind
+from kstreampy.datastream.connectors.number_seq import NumberSequenceSource
+from kstreampy.datastream.data_stream import DataStream
+from kstreampy.datastream.execution_mode import RuntimeExecutionMode
+from kstreampy.datastream.launch import Job, launcher
+from kstreampy.errors import JobError
+from kstreampy.graph.compile import compile_plan
+from kstreampy.graph.node import Graph, SourceNode, StepNode
+from kstreampy.graph.source import OffsetKind, Offsets, TopicInput
+from kstreampy.operators.connector import ConnectorSource
+from kstreampy.operators.stateless import MapOperator
+from kstreampy.runtime.settings_flink import from_flink_configuration
+
+
+class StreamExecutionEnvironment:
+    """Draws one job at a time: streams are drawn from its sources, `execute` takes what was drawn and runs it."""
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self.graph = Graph()
+        self._config = ExecutionConfig()
+        self._checkpoints = CheckpointConfig()
+        self._configuration = Configuration()
+        self._mode = RuntimeExecutionMode.STREAMING
+        self._servers: dict[str, None] = {}
+        self._client: dict[str, str] = {}
+        self._guarantees: list[DeliveryGuarantee] = []
+        if configuration is not None:
+            self.configure(configuration)
+
+    @staticmethod
+    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+        """A new environment. What it draws runs wherever `execute` is called: see the README on running jobs."""
+        return StreamExecutionEnvironment(configuration)
+
+    # Settings made in code, the lowest layer
+
+    def get_config(self) -> ExecutionConfig:
+        return self._config
+
+    def configure(self, configuration: Configuration) -> None:
+        """Adds settings, under Flink's keys or as `kstreampy.<setting>`; see the README's table."""
+        self._configuration.add_all(configuration)
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Workers (processes) that `kstreampy run` starts on this machine, where `--workers` does not say otherwise."""
+        self._config.set_parallelism(parallelism)
+        return self
+
+    def get_parallelism(self) -> int:
+        return max(self._config.get_parallelism(), 1)
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Key groups of keyed operators: partitions of their topics, fixed when these are first made (default 12)."""
+        self._config.set_max_parallelism(max_parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """-1 while it is not set."""
+        return self._config.get_max_parallelism()
+
+    def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
+        """STREAMING, or AUTOMATIC (the same here). BATCH is refused: its rolling results are others."""
+        if execution_mode is RuntimeExecutionMode.BATCH:
+            raise JobError(
+                "set_runtime_mode: BATCH, in which rolling operations emit only their last result, is not offered: a bounded "
+                "job runs as STREAMING and ends by itself"
+            )
+        self._mode = execution_mode
+        return self
+
+    def enable_checkpointing(
+        self, interval: int | Duration | Time, mode: CheckpointingMode | None = None
+    ) -> StreamExecutionEnvironment:
+        """Checkpoints every `interval` ms. They are always on; without this call every 500 ms, exactly once."""
+        self._checkpoints.set_checkpoint_interval(to_millis(interval))
+        if mode is not None:
+            self._checkpoints.set_checkpointing_mode(mode)
+        return self
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        return self._checkpoints
+
+    def get_checkpoint_interval(self) -> int:
+        """Milliseconds; -1 while it is not set."""
+        return self._checkpoints.get_checkpoint_interval()
+
+    def get_checkpointing_mode(self) -> CheckpointingMode:
+        return self._checkpoints.get_checkpointing_mode()
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        return self._checkpoints.get_checkpointing_mode()
+
+    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
+        """Kept, with no effect: batches leave at the checkpoint or the watermark interval."""
+        self._configuration.set_integer("execution.buffer-timeout", timeout_millis)
+        return self
+
+    def get_buffer_timeout(self) -> int:
+        return self._configuration.get_integer("execution.buffer-timeout", 100)
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Kept, with no effect: chains are cut only where records change partition."""
+        self._configuration.set_boolean("pipeline.operator-chaining.enabled", False)
+        return self
+
+    def is_chaining_enabled(self) -> bool:
+        return self._configuration.get_boolean("pipeline.operator-chaining.enabled", True)
+
+    # Sources
+
+    def from_collection(self, collection: Sequence[Any], type_info: TypeInformation | None = None) -> DataStream:
+        """A bounded stream of a list's elements, in order, brought to `type_info` if one is given."""
+        if isinstance(collection, str | bytes) or not hasattr(collection, "__iter__"):
+            raise TypeError(f"from_collection takes a list or another collection of elements, not {type(collection).__name__}")
+        return self._source("collection", CollectionSource(list(collection)), None, None, type_info)
+
+    def from_sequence(self, start: int, end: int) -> DataStream:
+        """The numbers from `start` to `end`, both included. (Not in PyFlink.)"""
+        return self._source("sequence", NumberSequenceSource(start, end), None, None, None)
+
+    def from_source(
+        self,
+        source: Source | ConnectorSource,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
+        """A stream of a `KafkaSource`'s records or of a connector's. Kafka's record timestamp is the event time, unless the
+        strategy has a timestamp assigner."""
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(f"from_source: the second argument is a WatermarkStrategy, not {watermark_strategy!r}")
+        if isinstance(source, KafkaSource):
+            self._note_cluster(source.bootstrap_servers, source.properties)
+            produced = source.deserializer.get_produced_type()
+            described = _topic_input(source)
+            return self._source("source", described, watermark_strategy, source_name, type_info, produced)
+        if isinstance(source, ConnectorSource):
+            produced_type: Callable[[], Any] | None = getattr(source, "get_produced_type", None)
+            produced = None if produced_type is None else produced_type()
+            return self._source("source", source, watermark_strategy, source_name, type_info, produced)
+        raise JobError(f"from_source takes a KafkaSource or a connector's source, not {source!r} (was build() called?)")
+
+    def _source(
+        self,
+        kind: str,
+        source: TopicInput | ConnectorSource,
+        strategy: WatermarkStrategy | None,
+        name: str | None,
+        type_info: TypeInformation | None,
+        produced: TypeInformation | None = None,
+    ) -> DataStream:
+        node = SourceNode(kind, (), None if type_info is not None else produced, name, source=source, strategy=strategy)
+        self.graph.add(node)
+        if type_info is None:
+            return DataStream(self, node)
+
+        def build(step: str, _: str) -> MapOperator:
+            return MapOperator(step, type_info.coercer())
+
+        typed = StepNode("typed", (node,), type_info, build=build, detail=repr(type_info))
+        self.graph.add(typed)
+        return SourceStream(self, typed, node)
+
+    def _note_cluster(self, servers: str | None, properties: Any) -> None:
+        if servers is not None:
+            self._servers[servers] = None
+        for key, value in properties.items():
+            if self._client.setdefault(key, value) != value:
+                raise JobError(
+                    f"the client setting {key!r} is {self._client[key]!r} in one source or sink and {value!r} in another: "
+                    "a job has one client configuration"
+                )
+
+    def note_sink(self, sink: Any) -> None:
+        """What a sink says of cluster and guarantee."""
+        if isinstance(sink, KafkaSink):
+            self._note_cluster(sink.bootstrap_servers, sink.properties)
+            if sink.delivery_guarantee is not None:
+                self._guarantees.append(sink.delivery_guarantee)
+
+    # Running
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs what was drawn, and returns when the job has ended (a bounded job) or was told to stop. Raises what it
+        failed with. The environment is empty afterwards."""
+        return launcher().launch(self.take_job(job_name))
+
+    def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
+        """Runs what was drawn in a thread beside the caller."""
+        return RunningJob(self.take_job(job_name)).client()
+
+    def take_job(self, job_name: str | None) -> Job:
+        """What was drawn so far, as a job; the environment is empty afterwards."""
+        graph, self.graph = self.graph, Graph()
+        return Job(
+            job_name or "job",
+            graph,
+            self._settings(),
+            self._config.get_global_job_parameters(),
+            wants_exactly_once=DeliveryGuarantee.EXACTLY_ONCE in self._guarantees,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        if len(self._servers) > 1:
+            raise JobError(
+                f"the job's sources and sinks name several clusters ({' and '.join(self._servers)}): a job runs on one, "
+                "since its transactions cannot span two"
+            )
+        if self._servers:
+            settings["bootstrap_servers"] = next(iter(self._servers))
+        if self._client:
+            settings["kafka"] = dict(self._client)
+        if self._config.get_parallelism() > 0:
+            settings["workers"] = self._config.get_parallelism()
+        if self._config.get_max_parallelism() > 0:
+            settings["max_parallelism"] = self._config.get_max_parallelism()
+        if self._config.get_auto_watermark_interval() != 200:
+            settings["watermark_interval_ms"] = self._config.get_auto_watermark_interval()
+        if self._checkpoints.get_checkpoint_interval() > 0:
+            settings["checkpoint_interval_ms"] = self._checkpoints.get_checkpoint_interval()
+        settings.update(self._guarantee())
+        settings.update(from_flink_configuration(self._configuration.to_dict()))
+        return settings
+
+    def _guarantee(self) -> dict[str, str]:
+        """The mode that was set; otherwise the most that a sink asks for; otherwise the default."""
+        if self._checkpoints.mode_was_set:
+            return {"guarantee": self._checkpoints.get_checkpointing_mode().value}
+        if self._guarantees and DeliveryGuarantee.EXACTLY_ONCE not in self._guarantees:
+            return {"guarantee": "at_least_once"}
+        return {}
+
+    def get_execution_plan(self) -> str:
+        """The plan of what was drawn so far, as JSON, with default settings."""
+        key_groups = self._config.get_max_parallelism()
+        plan = compile_plan(
+            self.graph, name="job", application_id="job", key_groups=key_groups if key_groups > 0 else 12
+        )
+        return plan.explain("json")
+
+    def close(self) -> None:
+        """Forgets what was drawn."""
+        self.graph = Graph()
+
+
+class SourceStream(DataStream):
+    """A source with a declared type: named and identified as the source, read as the type."""
+
+    def __init__(self, env: StreamExecutionEnvironment, node: StepNode, source: SourceNode) -> None:
+        super().__init__(env, node)
+        self._source_node = source
+
+    def name(self, name: str) -> DataStream:
+        self._source_node.name = name
+        return self
+
+    def uid(self, uid: str) -> DataStream:
+        self._source_node.uid = uid
+        return self
+
+
+_KINDS = {
+    OffsetsKind.EARLIEST: OffsetKind.EARLIEST,
+    OffsetsKind.LATEST: OffsetKind.LATEST,
+    OffsetsKind.TIMESTAMP: OffsetKind.TIMESTAMP,
+    OffsetsKind.COMMITTED: OffsetKind.COMMITTED,
+    OffsetsKind.OFFSETS: OffsetKind.GIVEN,
+}
+
+
+def _topic_input(source: KafkaSource) -> TopicInput:
+    deserializer = source.deserializer
+    value_only = isinstance(deserializer, ValueOnlyDeserializationSchema)
+    return TopicInput(
+        topics=source.topics,
+        pattern=source.topic_pattern,
+        partitions=frozenset(TopicPartition(*tp) for tp in source.partitions) if source.partitions else None,
+        starting=_offsets(source.starting),
+        stopping=None if source.stopping is None else _offsets(source.stopping),
+        bounded=source.bounded,
+        decode_value=deserializer.value_schema.decoder() if value_only else None,  # type: ignore[attr-defined]
+        decode_message=None if value_only else deserializer.message_decoder(),
+        group_id=source.group_id,
+        bootstrap_servers=source.bootstrap_servers,
+        properties=dict(source.properties),
+    )
+
+
+def _offsets(initializer: KafkaOffsetsInitializer) -> Offsets:
+    reset = {"earliest": OffsetKind.EARLIEST, "latest": OffsetKind.LATEST}.get(initializer.reset.value)
+    return Offsets(
+        _KINDS[initializer.kind],
+        initializer.timestamp_ms or 0,
+        {TopicPartition(*tp): offset for tp, offset in initializer.partition_offsets.items()},
+        reset,
+    )

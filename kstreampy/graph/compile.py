@@ -1,0 +1,256 @@
+"""From what was drawn to what is run: cuts the graph into stages wherever records must change partition.
+
+Steps: 1 keep what leads to a sink; 2 give every node a uid that stays when others come and go; 3 every source, and every
+operator on a keyed stream, begins a stage; 4 what follows it up to the next cut is its chain. A source that is not
+Kafka gets a stage that only reads, and the stage behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import partial
+
+from kstreampy.errors import JobError
+from kstreampy.graph import topic
+from kstreampy.graph.node import CollectNode, Graph, KeyNode, Node, SourceNode, StepNode
+from kstreampy.graph.plan import CollectedResult, Link, Plan, Stage, Step
+from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput
+from kstreampy.operators.connector import ConnectorSource
+from kstreampy.operators.operator import Operator
+from kstreampy.operators.route import EvenRouteOperator, KeyRouteOperator
+from kstreampy.operators.stateless import CoerceOperator, KeyOperator
+
+_UID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+def compile_plan(
+    graph: Graph, *, name: str, application_id: str, key_groups: int, parameters: dict[str, str] | None = None
+) -> Plan:
+    """The plan of a graph. Raises `JobError` for a graph that cannot run: no sink, a uid twice or not fit for a topic name."""
+    terminals = graph.terminals()
+    if not terminals:
+        raise JobError(
+            "the job has no sink, so nothing would run: end a stream with sink_to(...), add_sink(...), print() "
+            "or execute_and_collect()"
+        )
+    needed = _ancestors(terminals)
+    nodes = [node for node in graph.nodes if node in needed]
+    return _Compiler(nodes, name, application_id, key_groups, _uids(graph.nodes), parameters or {}).plan()
+
+
+def _ancestors(terminals: list[Node]) -> set[Node]:
+    found: set[Node] = set()
+    waiting = list(terminals)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.inputs
+    return found
+
+
+def _uids(nodes: list[Node]) -> dict[Node, str]:
+    """A uid for every node: its own, or its kind and its number among those of its kind."""
+    uids: dict[Node, str] = {}
+    taken: dict[str, Node] = {}
+    for node in nodes:
+        if node.uid is None:
+            continue
+        if not _UID.fullmatch(node.uid):
+            raise JobError(
+                f"uid {node.uid!r} of {node.kind}: a uid becomes part of topic names, so it must be 1 to 100 letters, "
+                "digits, '.', '_' or '-'"
+            )
+        if node.uid in taken:
+            raise JobError(f"uid {node.uid!r} is given to two operators, {taken[node.uid].kind} and {node.kind}: make them unique")
+        taken[node.uid] = node
+        uids[node] = node.uid
+    counts: dict[str, int] = {}
+    for node in nodes:
+        if node.uid is not None:
+            continue
+        while True:
+            counts[node.kind] = counts.get(node.kind, 0) + 1
+            uid = f"{node.kind}-{counts[node.kind]}"
+            if uid not in taken:
+                break
+        uids[node] = uid
+        taken[uid] = node
+    return uids
+
+
+@dataclass
+class _Compiler:
+    """Lives for one `compile_plan`."""
+
+    nodes: list[Node]
+    name: str
+    application_id: str
+    key_groups: int
+    uids: dict[Node, str]
+    parameters: dict[str, str]
+    topics: dict[str, tuple[str, str, int | None]] = field(default_factory=dict)
+    senders: dict[str, list[str]] = field(default_factory=dict)
+    collected: list[CollectedResult] = field(default_factory=list)
+
+    def plan(self) -> Plan:
+        drafts: list[tuple[Node, Stage]] = []
+        for node in self.nodes:
+            if isinstance(node, SourceNode):
+                drafts += [(node, stage) for stage in self._source_stages(node)]
+            elif isinstance(node, StepNode | CollectNode) and self._begins_stage(node):
+                drafts.append((node, self._keyed_stage(node)))
+        stages = self._linked([stage for _, stage in drafts])
+        for stage in stages:
+            if stage.stateful:
+                count = None if stage.partitions is None else stage.partitions
+                name = topic.changelog(self.application_id, stage.uid)
+                self.topics[name] = (name, "changelog", count)
+        return Plan(
+            self.name,
+            self.application_id,
+            tuple(stages),
+            self.key_groups,
+            tuple(self.topics.values()),
+            tuple(self.collected),
+            self.parameters,
+        )
+
+    def _begins_stage(self, node: Node) -> bool:
+        return any(isinstance(source, KeyNode) and not source.in_place for source in node.inputs)
+
+    def _source_stages(self, node: SourceNode) -> list[Stage]:
+        uid = self.uids[node]
+        label = node.name or uid
+        if isinstance(node.source, TopicInput):
+            chain = self._chain(node)
+            stateful = _stateful(chain)
+            stage_uid = next((step.uid for link in chain for step in link.steps() if step.stateful), uid)
+            return [self._stage(stage_uid, Input(node.source, label, node.strategy), chain, stateful, None)]
+        assert isinstance(node.source, ConnectorSource), "a source is topics or a connector"
+        tasks = max(1, min(len(node.source.splits()), self.key_groups))
+        name = topic.source(self.application_id, uid)
+        self.topics[name] = (name, "packed", tasks)
+        route = Step(uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, node.type_info), topic=name)
+        reading = self._stage(uid, Input(ConnectorInput(node.source), label, node.strategy), (Link(route),), True, tasks)
+        chain = self._chain(node)
+        behind = self._stage(
+            self._first_stateful(chain, f"{uid}-out"),
+            Input(PackedInput(name, node.type_info, ()), label),
+            chain,
+            _stateful(chain),
+            tasks,
+        )
+        return [reading, behind]
+
+    def _first_stateful(self, chain: tuple[Link, ...], otherwise: str) -> str:
+        return next((step.uid for link in chain for step in link.steps() if step.stateful), otherwise)
+
+    def _keyed_stage(self, node: Node) -> Stage:
+        uid = self.uids[node]
+        name = topic.repartition(self.application_id, uid)
+        self.topics[name] = (name, "packed", self.key_groups)
+        chain = (self._link(node),)
+        key_node = node.inputs[0]
+        type_info = key_node.inputs[0].type_info
+        return self._stage(uid, Input(PackedInput(name, type_info, ()), uid), chain, _stateful(chain), self.key_groups)
+
+    def _stage(self, uid: str, source: Input, chain: tuple[Link, ...], stateful: bool, partitions: int | None) -> Stage:
+        for link in chain:
+            for step in link.steps():
+                if step.topic is not None:
+                    self.senders.setdefault(step.topic, []).append(uid)
+        return Stage(uid, source, chain, stateful, False, partitions)
+
+    def _linked(self, stages: list[Stage]) -> list[Stage]:
+        """Fills in who sends to whom and what ends by itself."""
+        bounded: dict[str, bool] = {}
+        linked: dict[str, Stage] = {}
+        waiting = list(stages)
+        while waiting:
+            rest = []
+            for stage in waiting:
+                origin = stage.input.origin
+                if isinstance(origin, PackedInput):
+                    senders = tuple(self.senders.get(origin.topic, ()))
+                    if any(sender not in bounded for sender in senders):
+                        rest.append(stage)
+                        continue
+                    origin = PackedInput(origin.topic, origin.type_info, senders)
+                    bounded[stage.uid] = all(bounded[sender] for sender in senders)
+                elif isinstance(origin, TopicInput):
+                    bounded[stage.uid] = origin.bounded or origin.stopping is not None
+                else:
+                    bounded[stage.uid] = origin.source.bounded
+                linked[stage.uid] = Stage(
+                    stage.uid,
+                    Input(origin, stage.input.name, stage.input.strategy),
+                    stage.chain,
+                    stage.stateful,
+                    bounded[stage.uid],
+                    stage.partitions,
+                )
+            assert len(rest) < len(waiting), "stages form no cycle"
+            waiting = rest
+        return [linked[stage.uid] for stage in stages]
+
+    def _chain(self, node: Node) -> tuple[Link, ...]:
+        links: list[Link] = []
+        for follower in self.nodes:
+            if node not in follower.inputs:
+                continue
+            if isinstance(follower, KeyNode) and not follower.in_place:
+                links += [self._route(follower, user) for user in self.nodes if follower in user.inputs]
+            else:
+                links.append(self._link(follower))
+        return tuple(links)
+
+    def _link(self, node: Node) -> Link:
+        uid = self.uids[node]
+        label = node.name or uid
+        if isinstance(node, CollectNode):
+            return Link(self._collect_step(node, uid))
+        if isinstance(node, KeyNode):
+            assert node.select is not None, "a key node has a selector"
+            step = Step(uid, label, node.kind, partial(KeyOperator, label, node.select, node.where), detail=node.where)
+            return Link(step, self._chain(node))
+        assert isinstance(node, StepNode), f"{node.kind} cannot stand in a chain"
+        step = Step(
+            uid,
+            label,
+            node.kind,
+            partial(_made, node, label, uid),
+            node.stateful,
+            writes=node.writes,
+            detail=node.detail,
+            explicit_uid=node.uid is not None,
+        )
+        following = () if node.terminal else self._chain(node)
+        if node.coerce and node.type_info is not None:
+            coerce = node.type_info.coercer()
+            typed = Step(uid, f"{label} as {node.type_info!r}", "type", partial(CoerceOperator, label, coerce))
+            return Link(step, (Link(typed, following),))
+        return Link(step, following)
+
+    def _collect_step(self, node: CollectNode, uid: str) -> Step:
+        name = topic.collect(self.application_id, uid)
+        self.topics[name] = (name, "packed", 1)
+        self.collected.append(CollectedResult(name, uid))
+        return Step(uid, f"{uid} → {name}", "collect", partial(EvenRouteOperator, uid, name, node.type_info), topic=name)
+
+    def _route(self, key: KeyNode, user: Node) -> Link:
+        name = topic.repartition(self.application_id, self.uids[user])
+        assert key.select is not None, "a key node has a selector"
+        label = key.name or self.uids[key]
+        make = partial(KeyRouteOperator, label, name, key.inputs[0].type_info, key.select, key.where)
+        return Link(Step(self.uids[key], f"{label} → {name}", "route", make, topic=name, detail=key.where))
+
+
+def _made(node: StepNode, label: str, uid: str) -> Operator:
+    assert node.build is not None, "a step node can be built"
+    return node.build(label, uid)
+
+
+def _stateful(chain: tuple[Link, ...]) -> bool:
+    return any(step.stateful for link in chain for step in link.steps())

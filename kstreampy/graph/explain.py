@@ -1,0 +1,207 @@
+"""A plan as a picture: text for a terminal, JSON for programs, Mermaid and DOT for drawings.
+
+In here: what is shown is the same in all four: stages, their inputs, operators, and the topics between them with their
+settings.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kstreampy.errors import JobError
+from kstreampy.graph import topic as topics
+from kstreampy.graph.plan import Link, Plan, Stage
+from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
+
+
+def explain(plan: Plan, form: str) -> str:
+    """`form` is text, json, mermaid or dot."""
+    match form:
+        case "text":
+            return _text(plan)
+        case "json":
+            return json.dumps(as_data(plan), indent=2)
+        case "mermaid":
+            return _mermaid(plan)
+        case "dot":
+            return _dot(plan)
+    raise JobError(f"a plan can be shown as text, json, mermaid or dot, not {form!r}")
+
+
+def as_data(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON's types."""
+    return {
+        "job": plan.name,
+        "application_id": plan.application_id,
+        "key_groups": plan.key_groups,
+        "bounded": plan.bounded,
+        "stages": [_stage_data(plan, stage) for stage in plan.stages],
+        "topics": [_topic_data(name, kind, count) for name, kind, count in plan.internal_topics],
+        "acl_prefix": f"{plan.application_id}-",
+        "warnings": plan.warnings(),
+    }
+
+
+def _stage_data(plan: Plan, stage: Stage) -> dict[str, Any]:
+    return {
+        "name": stage.uid,
+        "group": plan.group(stage),
+        "input": _input_data(stage),
+        "tasks": stage.partitions if stage.partitions is not None else "as many as the input has partitions",
+        "bounded": stage.bounded,
+        "stateful": stage.stateful,
+        "changelog": topics.changelog(plan.application_id, stage.uid) if stage.stateful else None,
+        "operators": [_link_data(link) for link in stage.chain],
+    }
+
+
+def _input_data(stage: Stage) -> dict[str, Any]:
+    origin = stage.input.origin
+    if isinstance(origin, TopicInput):
+        return {
+            "kind": "topics",
+            "name": stage.input.name,
+            "topics": list(origin.topics) or [f"/{origin.pattern}/"]
+            if origin.partitions is None
+            else sorted({f"{tp.topic}-{tp.partition}" for tp in origin.partitions}),
+            "from": origin.starting.kind.value,
+            "to": None if origin.stopping is None else origin.stopping.kind.value,
+        }
+    if isinstance(origin, PackedInput):
+        return {"kind": "stage", "topics": [origin.topic], "from_stages": list(origin.senders)}
+    assert isinstance(origin, ConnectorInput), "there are three kinds of input"
+    return {"kind": "connector", "name": stage.input.name, "source": type(origin.source).__name__}
+
+
+def _link_data(link: Link) -> dict[str, Any]:
+    step = link.step
+    data: dict[str, Any] = {"uid": step.uid, "name": step.name, "kind": step.kind}
+    if step.detail:
+        data["detail"] = step.detail
+    if step.topic or step.writes:
+        data["topic"] = step.topic or step.writes
+    if step.stateful:
+        data["stateful"] = True
+    if link.next:
+        data["next"] = [_link_data(following) for following in link.next]
+    return data
+
+
+def _topic_data(name: str, kind: str, count: int | None) -> dict[str, Any]:
+    spec = topics.changelog_spec(name, 1) if kind == "changelog" else topics.packed_spec(name, 1)
+    return {
+        "name": name,
+        "purpose": name.rsplit("-", 1)[-1],
+        "partitions": count if count is not None else "as its stage's input",
+        "replication": "broker default",
+        "config": dict(spec.config),
+    }
+
+
+def _text(plan: Plan) -> str:
+    data = as_data(plan)
+    ends = "ends by itself" if plan.bounded else "runs until it is stopped"
+    lines = [f"Job {plan.name!r}, application {plan.application_id!r}: {len(plan.stages)} stages, {ends}", ""]
+    for number, stage in enumerate(data["stages"], 1):
+        kept = f", state in {stage['changelog']}" if stage["stateful"] else ""
+        lines.append(f"Stage {number}: {stage['name']}  (group {stage['group']}, tasks: {stage['tasks']}{kept})")
+        lines.append(f"  ◄── {_reads(stage['input'])}")
+        for index, link in enumerate(stage["operators"]):
+            lines += _branch(link, "  ", last=index == len(stage["operators"]) - 1)
+        lines.append("")
+    lines.append("Topics of the job's own (replication: the broker's default)")
+    for entry in data["topics"]:
+        settings = " ".join(f"{key}={value}" for key, value in entry["config"].items())
+        lines.append(f"  {entry['name']}  partitions: {entry['partitions']}  {settings}")
+    lines.append("")
+    lines.append(f"ACLs: Read, Write, Create, Describe, DescribeConfigs and Delete on topics, Read and Delete on groups, with prefix {data['acl_prefix']!r};")
+    lines.append(f"      Write on transactional ids with prefix {data['acl_prefix']!r}")
+    lines += [f"Warning: {warning}" for warning in data["warnings"]]
+    return "\n".join(lines) + "\n"
+
+
+def _reads(source: dict[str, Any]) -> str:
+    if source["kind"] == "topics":
+        until = f" to {source['to']}" if source["to"] else ""
+        return f"{source['name']}: topics {', '.join(source['topics'])} (from {source['from']}{until})"
+    if source["kind"] == "stage":
+        return f"{source['topics'][0]} (from stage {', '.join(source['from_stages'])})"
+    return f"{source['name']}: {source['source']}"
+
+
+def _branch(link: dict[str, Any], indent: str, *, last: bool) -> list[str]:
+    state = " [state]" if link.get("stateful") else ""
+    detail = f"  {link['detail']}" if link.get("detail") else ""
+    head = f"{indent}{'└' if last else '├'}─ {link['kind']} {link['name']}{state}{detail}"
+    lines = [head]
+    following = link.get("next", [])
+    for index, child in enumerate(following):
+        lines += _branch(child, indent + ("   " if last else "│  "), last=index == len(following) - 1)
+    return lines
+
+
+def _edges(plan: Plan) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], list[tuple[str, str]], dict[str, str]]:
+    """Clusters (stage id, title, steps), edges and topic nodes, with ids fit for Mermaid and DOT."""
+    clusters: list[tuple[str, str, list[tuple[str, str]]]] = []
+    edges: list[tuple[str, str]] = []
+    outside: dict[str, str] = {}
+    ids: dict[str, str] = {}
+
+    def outer(label: str) -> str:
+        name = ids.setdefault(label, f"t{len(ids)}")
+        outside[name] = label
+        return name
+
+    for number, stage in enumerate(plan.stages):
+        steps: list[tuple[str, str]] = []
+        origin = stage.input.origin
+        if isinstance(origin, TopicInput):
+            sources = [outer(name) for name in origin.topics or (f"/{origin.pattern}/",)]
+        elif isinstance(origin, PackedInput):
+            sources = [outer(origin.topic)]
+        else:
+            sources = [outer(f"{type(origin.source).__name__} {stage.input.name}")]
+
+        def walk(links: tuple[Link, ...], before: list[str], number: int = number, steps: list[tuple[str, str]] = steps) -> None:
+            for link in links:
+                name = f"s{number}_{len(steps)}"
+                label = f"{link.step.kind}: {link.step.name.split(' → ')[0]}" + (" (state)" if link.step.stateful else "")
+                steps.append((name, label))
+                edges.extend((source, name) for source in before)
+                target = link.step.topic or link.step.writes
+                if target:
+                    edges.append((name, outer(target)))
+                walk(link.next, [name])
+
+        walk(stage.chain, sources)
+        clusters.append((f"stage{number}", f"stage {stage.uid}", steps))
+    return clusters, edges, outside
+
+
+def _mermaid(plan: Plan) -> str:
+    clusters, edges, outside = _edges(plan)
+    lines = ["flowchart LR"]
+    lines += [f'  {name}[("{_quoted(label)}")]' for name, label in outside.items()]
+    for name, title, steps in clusters:
+        lines.append(f'  subgraph {name}["{_quoted(title)}"]')
+        lines += [f'    {step}["{_quoted(label)}"]' for step, label in steps]
+        lines.append("  end")
+    lines += [f"  {source} --> {target}" for source, target in edges]
+    return "\n".join(lines) + "\n"
+
+
+def _dot(plan: Plan) -> str:
+    clusters, edges, outside = _edges(plan)
+    lines = [f'digraph "{_quoted(plan.name)}" {{', "  rankdir=LR;", "  node [shape=box];"]
+    lines += [f'  {name} [label="{_quoted(label)}", shape=cylinder];' for name, label in outside.items()]
+    for name, title, steps in clusters:
+        lines.append(f'  subgraph cluster_{name} {{ label="{_quoted(title)}";')
+        lines += [f'    {step} [label="{_quoted(label)}"];' for step, label in steps]
+        lines.append("  }")
+    lines += [f"  {source} -> {target};" for source, target in edges]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "/").replace('"', "'")

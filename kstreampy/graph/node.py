@@ -1,0 +1,82 @@
+"""What the author drew: nodes, in the order they were drawn. Written by `datastream/`, read by `compile.py`.
+
+In here: data only. A node may be named and given a uid until the plan is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.common.watermark_strategy import WatermarkStrategy
+from kstreampy.graph.source import TopicInput
+from kstreampy.operators.connector import ConnectorSource
+from kstreampy.operators.operator import Operator
+
+Build = Callable[[str, str], Operator]
+"""`build(step name, uid) -> Operator`: called once per task."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One thing drawn. `kind` is Flink's name of the operation; `type_info` the declared type of its output, if any."""
+
+    kind: str
+    inputs: tuple[Node, ...]
+    type_info: TypeInformation | None = None
+    name: str | None = None
+    uid: str | None = None
+    description: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class SourceNode(Node):
+    source: TopicInput | ConnectorSource | None = None
+    strategy: WatermarkStrategy | None = None
+
+
+@dataclass(eq=False)
+class StepNode(Node):
+    """One operator. `terminal`: nothing follows; `stateful`: it keeps something in its task's checkpoint."""
+
+    build: Build | None = None
+    stateful: bool = False
+    terminal: bool = False
+    coerce: bool = False
+    """Its results are brought to `type_info`, which the author declared for it."""
+    detail: str = ""
+    writes: str | None = None
+    """The user's topic that a sink writes to, where it is known beforehand."""
+
+
+@dataclass(eq=False)
+class CollectNode(Node):
+    """Results go to a topic of the job's own, from which `execute_and_collect` reads them."""
+
+
+@dataclass(eq=False)
+class KeyNode(Node):
+    """A stream by key. `in_place`: it is partitioned by this key already, so no cut is made."""
+
+    select: Callable[[Any], Any] | None = None
+    where: str = ""
+    key_type: TypeInformation | None = None
+    in_place: bool = False
+
+
+@dataclass(eq=False)
+class Graph:
+    """All nodes of one environment. Owned by it."""
+
+    nodes: list[Node] = field(default_factory=list)
+
+    def add(self, node: Node) -> None:
+        self.nodes.append(node)
+
+    def terminals(self) -> list[Node]:
+        return [
+            node for node in self.nodes if isinstance(node, CollectNode) or (isinstance(node, StepNode) and node.terminal)
+        ]

@@ -1,0 +1,75 @@
+"""Inputs as data: what a stage reads, before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from kstreampy.broker.broker import TopicPartition
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.common.watermark_strategy import WatermarkStrategy
+from kstreampy.operators.connector import ConnectorSource
+
+
+class OffsetKind(Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIMESTAMP = "timestamp"
+    COMMITTED = "committed"
+    GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Where to start or to stop, for partitions that the job has not read yet."""
+
+    kind: OffsetKind
+    timestamp_ms: int = 0
+    given: Mapping[TopicPartition, int] = field(default_factory=dict)
+    reset: OffsetKind | None = None
+    """For COMMITTED and GIVEN: what to do where there is no offset; None refuses to start."""
+
+
+@dataclass(frozen=True)
+class TopicInput:
+    """Topics of the user's, read record by record."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+    partitions: frozenset[TopicPartition] | None
+    starting: Offsets
+    stopping: Offsets | None
+    bounded: bool
+    decode_value: Callable[[bytes], Any] | None
+    decode_message: Callable[[Any], Any] | None
+    group_id: str | None = None
+    bootstrap_servers: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PackedInput:
+    """What other stages sent: one internal topic."""
+
+    topic: str
+    type_info: TypeInformation | None
+    senders: tuple[str, ...]
+    """The uids of the stages that send here."""
+
+
+@dataclass(frozen=True)
+class ConnectorInput:
+    """A source that is not Kafka. The stage's own changelog topic holds its positions and places its tasks."""
+
+    source: ConnectorSource
+
+
+@dataclass(frozen=True)
+class Input:
+    """A stage's input and how time is told on it."""
+
+    origin: TopicInput | PackedInput | ConnectorInput
+    name: str
+    strategy: WatermarkStrategy | None = None

@@ -1,0 +1,255 @@
+"""The functions a user writes, as operators see them: Flink's function classes and the context they are opened with.
+
+In here: the abstract classes (re-exported under PyFlink's path `kstreampy.datastream.functions`) and how an operator gets
+a plain callable out of one. Not in here: the operators that call them. Semantics: Flink's DataStream API, PyFlink's names.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from kstreampy.errors import JobError
+
+if TYPE_CHECKING:
+    from kstreampy.state.descriptor import ValueStateDescriptor
+    from kstreampy.state.handle import ValueState
+
+
+class KeyedStateStore(ABC):
+    """Where keyed state comes from. Only functions on a `KeyedStream` may ask for state."""
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
+        """The `ValueState` of that name; call it in `open`. Raises `JobError` where the stream is not keyed."""
+
+
+class RuntimeContext(KeyedStateStore):
+    """What a function learns about where it runs; handed to `open`."""
+
+    @abstractmethod
+    def get_task_name(self) -> str:
+        """The operator's name."""
+
+    @abstractmethod
+    def get_number_of_parallel_subtasks(self) -> int:
+        """Key groups (input partitions) of the stage: how many tasks run this operator, over all workers."""
+
+    @abstractmethod
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """As `get_number_of_parallel_subtasks`: a stage's tasks are its key groups."""
+
+    @abstractmethod
+    def get_index_of_this_subtask(self) -> int:
+        """The key group (partition) of this task, from 0."""
+
+    @abstractmethod
+    def get_attempt_number(self) -> int:
+        """How often this worker has rejoined since its process started, from 0."""
+
+    @abstractmethod
+    def get_task_name_with_subtasks(self) -> str:
+        """`name (index+1/count)`."""
+
+    @abstractmethod
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """A global job parameter (`ExecutionConfig.set_global_job_parameters`)."""
+
+
+class Function:
+    """Root of all user functions. One instance works for one task: the object given to the stream is copied for each."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Called once before the first record of a task; get state here."""
+
+    def close(self) -> None:
+        """Called once when the task ends, also after an error."""
+
+
+class MapFunction(Function):
+    @abstractmethod
+    def map(self, value: Any) -> Any:
+        """Exactly one output per input; None is a value like any other."""
+
+
+class FlatMapFunction(Function):
+    @abstractmethod
+    def flat_map(self, value: Any) -> Iterable[Any] | None:
+        """Any number of outputs: an iterable, a generator, or None for none."""
+
+
+class FilterFunction(Function):
+    @abstractmethod
+    def filter(self, value: Any) -> bool:
+        """Keeps the value when the result is true (truthiness)."""
+
+
+class ReduceFunction(Function):
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """Combines what was reduced so far with the next value into a value of the same type."""
+
+
+class KeySelector(Function):
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """The key of a value; never None."""
+
+
+class NullByteKeySelector(KeySelector):
+    """Gives every value the same key."""
+
+    def get_key(self, value: Any) -> Any:
+        return 0
+
+
+class Partitioner(Function):
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The partition for a key, 0 to num_partitions - 1."""
+
+
+class SinkFunction(Function):
+    """A sink of the user's own, called once per record. At-least-once: after a crash records may be seen again."""
+
+    class Context:
+        """About the record being written."""
+
+        __slots__ = ("_clock", "_timestamp", "_watermark")
+
+        def __init__(self, clock: Callable[[], int]) -> None:
+            self._clock = clock
+            self._timestamp: int | None = None
+            self._watermark = -(2**63)
+
+        def timestamp(self) -> int | None:
+            """Event time of the record in ms, None if it has none."""
+            return self._timestamp
+
+        def current_watermark(self) -> int:
+            """The task's watermark in ms; -2**63 before the first."""
+            return self._watermark
+
+        def current_processing_time(self) -> int:
+            """Wall clock in ms."""
+            return self._clock()
+
+    @abstractmethod
+    def invoke(self, value: Any, context: SinkFunction.Context) -> None:
+        """Writes one record. An exception fails the job."""
+
+
+class TimeDomain(Enum):
+    """Which clock: `EVENT_TIME` follows the records' timestamps, `PROCESSING_TIME` the machine."""
+
+    EVENT_TIME = 0
+    PROCESSING_TIME = 1
+
+
+class TimerService:
+    """A function's view of time."""
+
+    __slots__ = ("_clock", "_watermark")
+
+    def __init__(self, clock: Callable[[], int], watermark: Callable[[], int]) -> None:
+        self._clock = clock
+        self._watermark = watermark
+
+    def current_processing_time(self) -> int:
+        """Wall clock in ms."""
+        return self._clock()
+
+    def current_watermark(self) -> int:
+        """The task's watermark in ms; -2**63 before the first."""
+        return self._watermark()
+
+
+class ProcessFunction(Function):
+    class Context:
+        """About the record in hand; one object per task, refilled per record, so do not keep it."""
+
+        __slots__ = ("_headers", "_timer_service", "_timestamp")
+
+        def __init__(self, timer_service: TimerService) -> None:
+            self._timer_service = timer_service
+            self._timestamp = -(2**63)
+            self._headers: list[tuple[str, bytes | None]] | None = None
+
+        def timer_service(self) -> TimerService:
+            return self._timer_service
+
+        def timestamp(self) -> int | None:
+            """Event time of the record in ms; None if it has none (as in Java; PyFlink gives -2**63)."""
+            return None if self._timestamp == -(2**63) else self._timestamp
+
+        def headers(self) -> list[tuple[str, bytes | None]]:
+            """The record's Kafka headers, in order; empty when it has none. (Not in PyFlink.)"""
+            return list(self._headers or ())
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
+        """Any number of outputs: an iterable, a generator, or None for none."""
+
+
+class KeyedProcessFunction(Function):
+    class Context(ProcessFunction.Context):
+        __slots__ = ("_current_key",)
+
+        def __init__(self, timer_service: TimerService, current_key: Callable[[], Any]) -> None:
+            super().__init__(timer_service)
+            self._current_key = current_key
+
+        def get_current_key(self) -> Any:
+            """The key of the record in hand."""
+            return self._current_key()
+
+    @abstractmethod
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
+        """Any number of outputs: an iterable, a generator, or None for none."""
+
+
+def callable_of(function: Any, cls: type[Function], method: str) -> Callable[..., Any]:
+    """The plain callable behind a user's function: a bound method of an instance of `cls`, or the callable itself."""
+    if isinstance(function, cls):
+        return getattr(function, method)  # type: ignore[no-any-return]  # the method's type is the subclass's own
+    if callable(function) and not isinstance(function, (Function, type)):
+        return function  # type: ignore[no-any-return]  # narrowed to a callable of unknown signature
+    raise JobError(
+        f"{method}: expected a callable or a {cls.__name__} instance, got {function!r}. "
+        + (f"Did you forget the brackets: {function.__name__}()?" if isinstance(function, type) else "")
+    )
+
+
+def own_copy(function: Any) -> Any:
+    """A task's own instance of a function object. Plain functions and lambdas are shared."""
+    if not isinstance(function, Function):
+        return function
+    try:
+        return copy.deepcopy(function)
+    except Exception as error:
+        raise JobError(
+            f"{type(function).__name__} cannot be copied for a task ({error}): "
+            "create connections, locks and the like in open(), not in __init__()"
+        ) from error
+
+
+def is_rich(function: Any) -> bool:
+    """True if the function overrides `open`, and so may use state."""
+    return isinstance(function, Function) and type(function).open is not Function.open
+
+
+def where(function: Any) -> str:
+    """`file:line` of a user's function or function class, for messages; its name when there is no source."""
+    target = type(function) if isinstance(function, Function) else inspect.unwrap(function)
+    name = getattr(target, "__qualname__", type(function).__qualname__)
+    code = getattr(target, "__code__", None)
+    if code is not None:
+        return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+    try:
+        return f"{name} ({inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]})"
+    except (OSError, TypeError):
+        return str(name)

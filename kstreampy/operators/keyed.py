@@ -1,0 +1,300 @@
+"""Steps of a keyed stream: rolling aggregations, process functions, and map/filter/flat_map with keyed state.
+
+In here: the operators that set the current key (`KeyScope.token`) and read or write state through the write-behind cache:
+the misses of a batch are fetched in one call, then it is a dict. Semantics: Flink's KeyedStream; a rolling aggregation
+emits one result per record, with that record's timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.errors import JobError
+from kstreampy.operators.field import Field
+from kstreampy.operators.function import (
+    Function,
+    KeyedProcessFunction,
+    ProcessFunction,
+    ReduceFunction,
+    TimerService,
+    callable_of,
+    own_copy,
+    where,
+)
+from kstreampy.operators.operator import Operator, TaskContext, failure
+from kstreampy.operators.runtime_context import TaskRuntimeContext
+from kstreampy.operators.stateless import FilterOperator, FlatMapOperator, FunctionOperator, MapOperator, emit_repeated
+from kstreampy.serde.batch import Batch, Token
+from kstreampy.serde.key import key_of
+from kstreampy.serde.typed import codec_for
+from kstreampy.state.cache import ValueCache
+from kstreampy.state.handle import KeyScope
+from kstreampy.state.keyed import KeyedState
+
+Combine = Callable[[Any, Any], Any]
+
+
+def keyed_state(step: str, context: TaskContext) -> KeyedState:
+    if context.state is None:
+        raise JobError(f"{step} needs keyed state, but its stage {context.stage!r} was opened without any")
+    return context.state
+
+
+def keys_in(batch: Batch) -> list[Token]:
+    assert batch.keys is not None, "a keyed step was given a batch without keys"
+    return batch.keys
+
+
+def share_nothing(values: list[Any]) -> bool:
+    """True if no value of the batch can be changed in place (checked at C speed; tuples by their elements)."""
+    kinds = set(map(type, values))
+    if kinds <= IMMUTABLE_TYPES:
+        return True
+    if kinds == {tuple}:
+        return set(map(type, chain.from_iterable(values))) <= IMMUTABLE_TYPES
+    return False
+
+
+class RollingOperator(Operator):
+    """Combines each value with what its key has so far and emits the result. The first value of a key is emitted as it is."""
+
+    cache: ValueCache
+
+    def __init__(self, step: str, uid: str, combine: Combine, type_info: TypeInformation | None, where: str = "") -> None:
+        super().__init__(step)
+        self.uid = uid
+        self.combine = combine
+        self.type_info = type_info
+        self.where = where
+
+    def open(self, context: TaskContext) -> None:
+        state = keyed_state(self.step, context)
+        self.cache = state.value(f"{self.uid}/rolling", codec_for(self.type_info), repr(self.type_info))
+
+    def process(self, batch: Batch) -> None:
+        keys = keys_in(batch)
+        self.cache.load(keys)
+        results: list[Any] = []
+        try:
+            if share_nothing(batch.values):
+                self._combine(keys, batch.values, results)
+            else:
+                self._combine_copying(keys, batch.values, results)
+        except Exception as error:
+            index = len(results)
+            raise failure(self.step, error, index, batch.values[index], self.where) from error
+        self.cache.dirty.update(keys)
+        self.out.process(Batch(results, batch.timestamps, keys, batch.headers))
+
+    def _combine(self, keys: list[Token], values: list[Any], results: list[Any]) -> None:
+        entries = self.cache.entries
+        get = entries.get
+        combine = self.combine
+        append = results.append
+        for key, value in zip(keys, values, strict=True):
+            so_far = get(key)
+            if so_far is not None:
+                value = combine(so_far, value)
+            entries[key] = value
+            append(value)
+
+    def _combine_copying(self, keys: list[Token], values: list[Any], results: list[Any]) -> None:
+        """As `_combine`, for values that can be changed in place: neither the reducer nor a later step may reach, through
+        what was emitted, what is kept."""
+        entries = self.cache.entries
+        for key, value in zip(keys, values, strict=True):
+            so_far = entries.get(key)
+            if so_far is not None:
+                value = self.combine(so_far, value)
+            entries[key] = value
+            results.append(copy_value(value))
+
+
+class ReduceOperator(RollingOperator):
+    """Rolling `reduce` with the user's function."""
+
+    def __init__(self, step: str, uid: str, function: Any, type_info: TypeInformation | None) -> None:
+        self.owner = own_copy(function)
+        combine = callable_of(self.owner, ReduceFunction, "reduce")
+        super().__init__(step, uid, combine, type_info, where(function))
+
+    def open(self, context: TaskContext) -> None:
+        super().open(context)
+        if isinstance(self.owner, Function):
+            self.owner.open(TaskRuntimeContext(self.step, context))
+
+    def close(self) -> None:
+        try:
+            if isinstance(self.owner, Function):
+                self.owner.close()
+        finally:
+            self.out.close()
+
+
+def sum_of(field: Field) -> Combine:
+    def add(so_far: Any, value: Any) -> Any:
+        get, put = field.accessors(value)
+        return put(so_far, get(so_far) + get(value))
+
+    return add
+
+
+def extreme_of(field: Field, *, largest: bool) -> Combine:
+    """`min`/`max`: only the field is the extreme one, the others stay those of the key's first value."""
+
+    def extreme(so_far: Any, value: Any) -> Any:
+        get, put = field.accessors(value)
+        old, new = get(so_far), get(value)
+        better = new > old if largest else new < old
+        return put(so_far, new) if better else so_far
+
+    return extreme
+
+
+def extreme_by(field: Field, *, largest: bool, first: bool) -> Combine:
+    """`min_by`/`max_by`: the whole value that holds the extreme; of equal ones the earlier (`first`) or the later."""
+
+    def extreme(so_far: Any, value: Any) -> Any:
+        get = field.accessors(value)[0]
+        old, new = get(so_far), get(value)
+        if old == new:
+            return so_far if first else value
+        better = new > old if largest else new < old
+        return value if better else so_far
+
+    return extreme
+
+
+class _KeyedCalls(FunctionOperator):
+    """Calls the function with the record's key as the current key, so that its state handles work."""
+
+    uid: str
+    state: KeyedState
+    scope: KeyScope
+
+    def open(self, context: TaskContext) -> None:
+        self.state = keyed_state(self.step, context)
+        self.scope = context.scope
+        if isinstance(self.owner, Function):
+            self.owner.open(TaskRuntimeContext(self.step, context, self.uid))
+
+    def calls(self, batch: Batch) -> list[Any]:
+        keys = keys_in(batch)
+        self.state.preload(keys)
+        scope = self.scope
+        function = self.function
+        results: list[Any] = []
+        try:
+            for scope.token, value in zip(keys, batch.values, strict=True):  # noqa: B020
+                results.append(function(value))  # noqa: PERF401
+        except Exception as error:
+            index = len(results)
+            raise failure(self.step, error, index, batch.values[index], self.where) from error
+        finally:
+            scope.token = None
+        return results
+
+
+class KeyedMapOperator(_KeyedCalls, MapOperator):
+    def __init__(self, step: str, uid: str, function: Any) -> None:
+        super().__init__(step, function)
+        self.uid = uid
+
+
+class KeyedFilterOperator(_KeyedCalls, FilterOperator):
+    def __init__(self, step: str, uid: str, function: Any) -> None:
+        super().__init__(step, function)
+        self.uid = uid
+
+
+class KeyedFlatMapOperator(_KeyedCalls, FlatMapOperator):
+    def __init__(self, step: str, uid: str, function: Any) -> None:
+        super().__init__(step, function)
+        self.uid = uid
+
+
+class ProcessOperator(FunctionOperator):
+    """`process` with a `ProcessFunction` on a stream without keys."""
+
+    cls = ProcessFunction
+    method = "process_element"
+    context: ProcessFunction.Context
+
+    def open(self, context: TaskContext) -> None:
+        self.context = ProcessFunction.Context(TimerService(context.clock, lambda: context.watermark))
+        self.owner.open(TaskRuntimeContext(self.step, context))
+
+    def process(self, batch: Batch) -> None:
+        function = self.function
+        context = self.context
+        headers = batch.headers
+        results: list[Any] = []
+        ends: list[int] = []
+        try:
+            for index, value in enumerate(batch.values):
+                context._timestamp = batch.timestamps[index]
+                context._headers = None if headers is None else headers[index]
+                produced = function(value, context)
+                if produced is not None:
+                    results.extend(produced)
+                ends.append(len(results))
+        except Exception as error:
+            index = len(ends)
+            raise failure(self.step, error, index, batch.values[index], self.where) from error
+        emit_repeated(self.out, batch, results, ends)
+
+
+class KeyedProcessOperator(FunctionOperator):
+    """`process` with a `KeyedProcessFunction` (or, deprecated, a `ProcessFunction`) on a keyed stream."""
+
+    cls = Function
+    method = "process_element"
+    context: KeyedProcessFunction.Context
+    state: KeyedState
+    scope: KeyScope
+
+    def __init__(self, step: str, uid: str, function: Any) -> None:
+        super().__init__(step, function)
+        self.uid = uid
+
+    def open(self, context: TaskContext) -> None:
+        self.state = keyed_state(self.step, context)
+        scope = self.scope = context.scope
+
+        def current_key() -> Any:
+            return None if scope.token is None else key_of(scope.token)
+
+        self.context = KeyedProcessFunction.Context(TimerService(context.clock, lambda: context.watermark), current_key)
+        self.owner.open(TaskRuntimeContext(self.step, context, self.uid))
+
+    def process(self, batch: Batch) -> None:
+        keys = keys_in(batch)
+        self.state.preload(keys)
+        function = self.function
+        scope = self.scope
+        context = self.context
+        results: list[Any] = []
+        ends: list[int] = []
+        count = ends.append
+        if batch.headers is None:
+            context._headers = None
+        try:
+            for index, value in enumerate(batch.values):
+                scope.token = keys[index]
+                context._timestamp = batch.timestamps[index]
+                if batch.headers is not None:
+                    context._headers = batch.headers[index]
+                produced = function(value, context)
+                if produced is not None:
+                    results.extend(produced)
+                count(len(results))
+        except Exception as error:
+            index = len(ends)
+            raise failure(self.step, error, index, batch.values[index], self.where) from error
+        finally:
+            scope.token = None
+        emit_repeated(self.out, batch, results, ends)

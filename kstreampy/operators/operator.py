@@ -1,0 +1,150 @@
+"""One step of a chain: takes a batch, hands batches on. Everything an operator may touch is in its `TaskContext`.
+
+In here: `Operator`, how a failed record is named (`failure`), and the two structural operators, `Tee` (a stream used
+more than once) and `End` (nothing follows). The steps themselves are the other modules of this room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import length_hint
+from typing import Any, Protocol
+
+from kstreampy.common.copying import copy_value
+from kstreampy.errors import RecordError
+from kstreampy.serde.batch import NO_TIMESTAMP, Batch
+from kstreampy.state.handle import KeyScope
+from kstreampy.state.keyed import KeyedState
+
+
+class Outlet(Protocol):
+    """The part of a producer that operators use; see `broker.Producer` for the contract."""
+
+    produce: Callable[..., None]
+
+    def wait_for_room(self) -> None: ...
+
+
+@dataclass
+class TaskContext:
+    """What a task hands to its operators. Lives as long as the task; owned by it."""
+
+    application_id: str
+    stage: str
+    partition: int
+    partitions: int
+    outlet: Outlet
+    clock: Callable[[], int]
+    scope: KeyScope = field(default_factory=KeyScope)
+    state: KeyedState | None = None
+    watermark: int = NO_TIMESTAMP
+    attempt: int = 0
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    """Partitions of each topic that this stage writes to by explicit partition."""
+    partitions_of: Callable[[str], int] = lambda topic: 0
+    """How many partitions a topic of the user's has; asked once per topic, then remembered."""
+    positions: dict[str, Any] = field(default_factory=dict)
+    """Last committed position of each connector sink of this task, by the step's uid."""
+    records_out: int = 0
+    """Records that left the stage since the driver last looked."""
+
+
+class Operator:
+    """A step at work in one task. `process` loops over the columns once and calls `self.out.process`."""
+
+    out: Operator
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+
+    def open(self, context: TaskContext) -> None:
+        """Called once, before the first batch, from the last operator of the chain to the first."""
+
+    def process(self, batch: Batch) -> None:
+        raise RecordError(f"{self.step} takes no records", step=self.step, index=0)
+
+    def advance(self, watermark: int) -> None:
+        """The task's watermark has moved to `watermark`."""
+        self.out.advance(watermark)
+
+    def finish(self) -> None:
+        """The input has ended for good (after the last watermark)."""
+        self.out.finish()
+
+    def tick(self) -> None:
+        """Called every watermark interval: what is held back for packing goes out."""
+        self.out.tick()
+
+    def flush(self) -> None:
+        """A checkpoint begins: everything held back goes out."""
+        self.out.flush()
+
+    def close(self) -> None:
+        """Called once at the end of the task, also after an error."""
+        self.out.close()
+
+
+class End(Operator):
+    """Nothing follows: results without a sink are dropped."""
+
+    def __init__(self) -> None:
+        super().__init__("end")
+
+    def process(self, batch: Batch) -> None: ...
+    def advance(self, watermark: int) -> None: ...
+    def finish(self) -> None: ...
+    def tick(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Tee(Operator):
+    """A stream used by several steps: each gets every batch. All but the last get copies of mutable values, so that a
+    step which changes its records in place is not seen by its neighbours."""
+
+    def __init__(self, outs: list[Operator]) -> None:
+        super().__init__("tee")
+        self.outs = outs
+
+    def process(self, batch: Batch) -> None:
+        for out in self.outs[:-1]:
+            out.process(Batch([copy_value(v) for v in batch.values], batch.timestamps, batch.keys, batch.headers))
+        self.outs[-1].process(batch)
+
+    def advance(self, watermark: int) -> None:
+        for out in self.outs:
+            out.advance(watermark)
+
+    def finish(self) -> None:
+        for out in self.outs:
+            out.finish()
+
+    def tick(self) -> None:
+        for out in self.outs:
+            out.tick()
+
+    def flush(self) -> None:
+        for out in self.outs:
+            out.flush()
+
+    def close(self) -> None:
+        for out in self.outs:
+            out.close()
+
+
+def failure(step: str, error: Exception, index: int, value: object, function: str = "") -> RecordError:
+    """The `RecordError` for record `index` of the batch in hand."""
+    shown = repr(value)
+    if len(shown) > 200:
+        shown = shown[:200] + "…"
+    at = f" in {function}" if function else ""
+    return RecordError(
+        f"{step}: {type(error).__name__}: {error}{at}, on the value {shown}", step=step, index=index
+    )
+
+
+def failed_at(iterator: Iterator[Any], length: int) -> int:
+    """The index of the record a comprehension over `iterator` (of a list of `length`) was at when it raised."""
+    return length - length_hint(iterator) - 1

@@ -1,0 +1,261 @@
+"""Where records leave the job: topics, the console, the user's own sink functions and external systems.
+
+In here: the last operators of a chain. A topic sink encodes lazily inside the produce loop; which loop is decided when
+the chain is built. Not in here: the transaction around it (`runtime/checkpoint.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
+
+from kstreampy.common.kafka_record import KafkaRecordSerializationSchema
+from kstreampy.errors import KStreamError
+from kstreampy.operators.connector import ConnectorSink, SinkWriter
+from kstreampy.operators.function import SinkFunction
+from kstreampy.operators.operator import Operator, Outlet, TaskContext, failure
+from kstreampy.operators.stateless import FunctionOperator
+from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers
+
+Encode = Callable[[Any], bytes | None]
+
+
+class TopicSinkOperator(Operator):
+    """Writes values to one topic, in a tight loop. The record's timestamp and headers go along. None is written as null.
+
+    A record that cannot be encoded is a `RecordError`; what the broker does not take is raised by the producer.
+    """
+
+    outlet: Outlet
+    context: TaskContext
+
+    def __init__(self, step: str, topic: str, encode: Encode, encode_key: Encode | None = None) -> None:
+        super().__init__(step)
+        self.topic = topic
+        self.encode = encode
+        self.encode_key = encode_key
+
+    def open(self, context: TaskContext) -> None:
+        self.context = context
+        self.outlet = context.outlet
+
+    def process(self, batch: Batch) -> None:
+        if batch.headers is not None:
+            self._write_general(batch)
+        elif self.encode_key is None:
+            self._write_values(batch)
+        else:
+            self._write_pairs(batch, self.encode_key)
+        self.context.records_out += len(batch.values)
+
+    def _write_values(self, batch: Batch) -> None:
+        topic = self.topic
+        encode = self.encode
+        produce = self.outlet.produce
+        done = 0
+        try:
+            for value, timestamp in zip(batch.values, batch.timestamps, strict=True):
+                data = None if value is None else encode(value)
+                try:
+                    produce(topic, data, None, -1, None, None, timestamp if timestamp > 0 else 0)
+                except BufferError:
+                    self._produce_when_room(topic, data, None, -1, timestamp, None)
+                done += 1
+        except KStreamError:
+            raise
+        except Exception as error:
+            raise self._failure(error, done, batch) from error
+
+    def _write_pairs(self, batch: Batch, encode_key: Encode) -> None:
+        topic = self.topic
+        encode = self.encode
+        produce = self.outlet.produce
+        done = 0
+        try:
+            for value, timestamp in zip(batch.values, batch.timestamps, strict=True):
+                key = encode_key(value)
+                data = None if value is None else encode(value)
+                try:
+                    produce(topic, data, key, -1, None, None, timestamp if timestamp > 0 else 0)
+                except BufferError:
+                    self._produce_when_room(topic, data, key, -1, timestamp, None)
+                done += 1
+        except KStreamError:
+            raise
+        except Exception as error:
+            raise self._failure(error, done, batch) from error
+
+    def _write_general(self, batch: Batch) -> None:
+        headers = batch.headers or [None] * len(batch)
+        done = 0
+        try:
+            for value, timestamp, pairs in zip(batch.values, batch.timestamps, headers, strict=True):
+                key = None if self.encode_key is None else self.encode_key(value)
+                data = None if value is None else self.encode(value)
+                self._produce_when_room(self.topic, data, key, -1, timestamp, pairs)
+                done += 1
+        except KStreamError:
+            raise
+        except Exception as error:
+            raise self._failure(error, done, batch) from error
+
+    def _produce_when_room(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp: int, headers: Headers | None
+    ) -> None:
+        stamp = timestamp if timestamp > 0 else 0
+        while True:
+            try:
+                if headers:
+                    self.outlet.produce(topic, value, key, partition, None, None, stamp, headers)
+                else:
+                    self.outlet.produce(topic, value, key, partition, None, None, stamp)
+                return
+            except BufferError:
+                self.outlet.wait_for_room()
+
+    def _failure(self, error: Exception, index: int, batch: Batch) -> Exception:
+        return failure(f"{self.step} (encode for topic {self.topic!r})", error, index, batch.values[index])
+
+    def advance(self, watermark: int) -> None: ...
+    def finish(self) -> None: ...
+    def tick(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class RecordSinkOperator(TopicSinkOperator):
+    """Writes through a serializer that decides everything per record: topic, key, headers, partition, timestamp. Is the
+    serializer's context."""
+
+    def __init__(self, step: str, serializer: KafkaRecordSerializationSchema) -> None:
+        super().__init__(step, "chosen per record", lambda value: None)
+        self.serializer = serializer
+
+    def get_partitions_for_topic(self, topic: str) -> list[int]:
+        return list(range(self.context.partitions_of(topic)))
+
+    def get_parallel_instance_id(self) -> int:
+        return self.context.partition
+
+    def get_number_of_parallel_instances(self) -> int:
+        return self.context.partitions
+
+    def process(self, batch: Batch) -> None:
+        headers = batch.headers or [None] * len(batch)
+        serialize = self.serializer.serialize
+        done = 0
+        try:
+            for value, timestamp, pairs in zip(batch.values, batch.timestamps, headers, strict=True):
+                record = serialize(value, self, None if timestamp == NO_TIMESTAMP else timestamp)
+                if record is not None:
+                    self._produce_when_room(
+                        record.topic,
+                        record.value,
+                        record.key,
+                        -1 if record.partition is None else record.partition,
+                        timestamp if record.timestamp is None else record.timestamp,
+                        pairs if record.headers is None else record.headers,
+                    )
+                done += 1
+        except KStreamError:
+            raise
+        except Exception as error:
+            raise self._failure(error, done, batch) from error
+        self.context.records_out += done
+
+
+class Terminal(Operator):
+    """An end of the chain that is not a topic."""
+
+    context: TaskContext
+
+    def open(self, context: TaskContext) -> None:
+        self.context = context
+
+    def advance(self, watermark: int) -> None: ...
+    def finish(self) -> None: ...
+    def tick(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class PrintOperator(Terminal):
+    """Prints each value on a line, after `identifier:task> ` as Flink does."""
+
+    def __init__(self, step: str, identifier: str | None, *, to_err: bool) -> None:
+        super().__init__(step)
+        self.identifier = identifier
+        self.to_err = to_err
+        self.prefix = ""
+
+    def open(self, context: TaskContext) -> None:
+        super().open(context)
+        parts = [self.identifier] if self.identifier else []
+        if context.partitions > 1:
+            parts.append(str(context.partition + 1))
+        self.prefix = ":".join(parts) + "> " if parts else ""
+
+    def process(self, batch: Batch) -> None:
+        stream: TextIO = sys.stderr if self.to_err else sys.stdout
+        prefix = self.prefix
+        stream.write("".join([f"{prefix}{value}\n" for value in batch.values]))
+        stream.flush()
+        self.context.records_out += len(batch.values)
+
+
+class FunctionSinkOperator(FunctionOperator):
+    """Calls a `SinkFunction` per record."""
+
+    cls = SinkFunction
+    method = "invoke"
+    context: SinkFunction.Context
+    task: TaskContext
+
+    def open(self, context: TaskContext) -> None:
+        super().open(context)
+        self.task = context
+        self.context = SinkFunction.Context(context.clock)
+
+    def process(self, batch: Batch) -> None:
+        invoke = self.function
+        context = self.context
+        context._watermark = self.task.watermark
+        done = 0
+        try:
+            for value, timestamp in zip(batch.values, batch.timestamps, strict=True):
+                context._timestamp = None if timestamp == NO_TIMESTAMP else timestamp
+                invoke(value, context)
+                done += 1
+        except Exception as error:
+            raise failure(self.step, error, done, batch.values[done], self.where) from error
+        self.task.records_out += done
+
+
+class ConnectorSinkOperator(Terminal):
+    """Writes to an external system; its position is part of the task's checkpoint (`operators/connector.py`)."""
+
+    writer: SinkWriter | None = None
+
+    def __init__(self, step: str, uid: str, sink: ConnectorSink) -> None:
+        super().__init__(step)
+        self.uid = uid
+        self.sink = sink
+
+    def open(self, context: TaskContext) -> None:
+        super().open(context)
+        self.writer = self.sink.open_task(f"{self.uid}-{context.partition}", context.positions.get(self.uid))
+
+    def process(self, batch: Batch) -> None:
+        assert self.writer is not None, "opened before the first batch"
+        self.writer.write(batch.values, batch.timestamps)
+        self.context.records_out += len(batch.values)
+
+    def flush(self) -> None:
+        assert self.writer is not None, "opened before the first checkpoint"
+        self.context.positions[self.uid] = self.writer.flush()
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None

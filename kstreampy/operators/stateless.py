@@ -1,0 +1,184 @@
+"""Steps without state: map, filter, flat_map, coerce, and keys assigned in place.
+
+In here: operators that need nothing but the batch. Steps of a keyed stream whose function uses state are in `keyed.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import compress
+from typing import Any
+
+from kstreampy.errors import RecordError
+from kstreampy.operators.function import FilterFunction, FlatMapFunction, Function, MapFunction, callable_of, own_copy, where
+from kstreampy.operators.operator import Operator, TaskContext, failed_at, failure
+from kstreampy.operators.runtime_context import TaskRuntimeContext
+from kstreampy.serde.batch import Batch, Headers, Token
+from kstreampy.serde.key import tokens
+
+
+class FunctionOperator(Operator):
+    """A step that calls one user function: owns the task's copy of it, opens and closes it."""
+
+    cls: type[Function]
+    method: str
+
+    def __init__(self, step: str, function: Any) -> None:
+        super().__init__(step)
+        self.owner = own_copy(function)
+        self.function: Callable[..., Any] = callable_of(self.owner, self.cls, self.method)
+        self.where = where(function)
+
+    def open(self, context: TaskContext) -> None:
+        if isinstance(self.owner, Function):
+            self.owner.open(TaskRuntimeContext(self.step, context))
+
+    def calls(self, batch: Batch) -> list[Any]:
+        """The function's result for each value; an exception becomes a `RecordError` naming the record."""
+        function = self.function
+        values = iter(batch.values)
+        try:
+            return [function(value) for value in values]
+        except Exception as error:
+            index = failed_at(values, len(batch.values))
+            raise failure(self.step, error, index, batch.values[index], self.where) from error
+
+    def close(self) -> None:
+        try:
+            if isinstance(self.owner, Function):
+                self.owner.close()
+        finally:
+            self.out.close()
+
+
+class MapOperator(FunctionOperator):
+    cls = MapFunction
+    method = "map"
+
+    def process(self, batch: Batch) -> None:
+        self.out.process(Batch(self.calls(batch), batch.timestamps, batch.keys, batch.headers))
+
+
+class FilterOperator(FunctionOperator):
+    cls = FilterFunction
+    method = "filter"
+
+    def process(self, batch: Batch) -> None:
+        keep = self.calls(batch)
+        kept = list(compress(batch.values, keep))
+        if not kept:
+            return
+        if len(kept) == len(keep):
+            self.out.process(batch)
+            return
+        selected = Batch(
+            kept,
+            list(compress(batch.timestamps, keep)),
+            None if batch.keys is None else list(compress(batch.keys, keep)),
+            None if batch.headers is None else list(compress(batch.headers, keep)),
+        )
+        try:
+            self.out.process(selected)
+        except RecordError as error:
+            error.index = [index for index, kept_it in enumerate(keep) if kept_it][error.index]
+            raise
+
+
+class FlatMapOperator(FunctionOperator):
+    cls = FlatMapFunction
+    method = "flat_map"
+
+    def __init__(self, step: str, function: Any) -> None:
+        super().__init__(step, function)
+        produce = self.function
+
+        def all_of(value: Any) -> list[Any]:
+            produced = produce(value)
+            return [] if produced is None else list(produced)
+
+        self.function = all_of
+
+    def process(self, batch: Batch) -> None:
+        results: list[Any] = []
+        ends: list[int] = []
+        for produced in self.calls(batch):
+            results += produced
+            ends.append(len(results))
+        emit_repeated(self.out, batch, results, ends)
+
+
+class CoerceOperator(Operator):
+    """Brings values to the declared type (`TypeInformation.coerce`)."""
+
+    def __init__(self, step: str, coerce: Callable[[Any], Any]) -> None:
+        super().__init__(step)
+        self.coerce = coerce
+
+    def process(self, batch: Batch) -> None:
+        coerce = self.coerce
+        values = iter(batch.values)
+        try:
+            coerced = [coerce(value) for value in values]
+        except Exception as error:
+            index = failed_at(values, len(batch.values))
+            raise failure(self.step, error, index, batch.values[index], "its output type") from error
+        self.out.process(Batch(coerced, batch.timestamps, batch.keys, batch.headers))
+
+
+class KeyOperator(Operator):
+    """Gives each record its key where it is: the topic is already partitioned by it (`reinterpret_as_keyed_stream`)."""
+
+    def __init__(self, step: str, select: Callable[[Any], Any], where: str) -> None:
+        super().__init__(step)
+        self.select = select
+        self.where = where
+
+    def process(self, batch: Batch) -> None:
+        keys = keys_of(self.step, batch, self.select, self.where)
+        self.out.process(Batch(batch.values, batch.timestamps, keys, batch.headers))
+
+
+def keys_of(step: str, batch: Batch, select: Callable[[Any], Any], where: str) -> list[Token]:
+    """The key tokens of a batch; a key of None or of a type that cannot be a key is a `RecordError`."""
+    values = iter(batch.values)
+    try:
+        keys = [select(value) for value in values]
+    except Exception as error:
+        index = failed_at(values, len(batch.values))
+        raise failure(step, error, index, batch.values[index], where) from error
+    try:
+        return tokens(keys)
+    except TypeError:
+        for index, key in enumerate(keys):
+            try:
+                tokens([key])
+            except TypeError as error:
+                raise failure(step, error, index, batch.values[index], where) from error
+        raise
+
+
+def emit_repeated(out: Operator, batch: Batch, results: list[Any], ends: list[int]) -> None:
+    """Hands on what 1:N steps produced: the results of record i are `results[ends[i-1]:ends[i]]`; they take its
+    timestamp and key; headers stay with the records that gave exactly one result."""
+    if not results:
+        return
+    if len(results) == len(ends) and ends[0] == 1 and ends == list(range(1, len(ends) + 1)):
+        out.process(Batch(results, batch.timestamps, batch.keys, batch.headers))
+        return
+    timestamps: list[int] = []
+    keys: list[Token] | None = None if batch.keys is None else []
+    headers: list[Headers | None] | None = None if batch.headers is None else []
+    start = 0
+    for index, end in enumerate(ends):
+        if count := end - start:
+            timestamps += [batch.timestamps[index]] * count
+            if keys is not None and batch.keys is not None:
+                keys += [batch.keys[index]] * count
+            if headers is not None and batch.headers is not None:
+                headers += [batch.headers[index] if count == 1 else None] * count
+        start = end
+    try:
+        out.process(Batch(results, timestamps, keys, headers))
+    except RecordError as error:
+        error.index = next(index for index, end in enumerate(ends) if end > error.index)
+        raise

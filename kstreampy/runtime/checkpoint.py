@@ -1,0 +1,165 @@
+"""The atomic commit: outputs, offsets and state become durable together.
+
+The steps, numbered as in the design:
+
+1. Every task's chain is flushed; input positions are taken.
+2. Dirty state is encoded once and produced to the changelogs, each task's meta record last.
+3. Everything produced is acknowledged; a delivery error ends the attempt.
+4. The input offsets of every stage go into the transaction (exactly-once) or to the groups (at-least-once).
+5. The transaction commits.
+6. Only now the same bytes, with the changelog offset, go into the store, one batch per task.
+7. Topics between stages are purged, now and then.
+
+A crash before 5 leaves nothing; one between 5 and 6 leaves a store behind its changelog by a known offset. At-least-once
+has no transaction: a crash between 2 and 4 leaves an unfinished checkpoint, which restore makes void.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kstreampy.broker.broker import Producer, Receipt, TopicPartition
+from kstreampy.errors import BrokerRefused, JobError
+from kstreampy.graph.source import PackedInput
+from kstreampy.runtime.assignment import Assignment
+from kstreampy.runtime.resources import Resources
+from kstreampy.runtime.task import Task
+from kstreampy.state.keyed import Dirty, KeyedState
+from kstreampy.state.store import META_KEY
+from kstreampy.state.task_meta import LocalMeta
+
+_log = logging.getLogger(__name__)
+
+_PURGE_INTERVAL_S = 30.0
+
+
+@dataclass
+class _Written:
+    """A task's part of a checkpoint, between steps 2 and 6."""
+
+    task: Task
+    state: KeyedState
+    dirty: Dirty
+    meta: bytes
+    receipt: Receipt
+
+
+class Checkpoint:
+    """Makes checkpoints for one driver. `due` looks at the clock and at how much is dirty."""
+
+    def __init__(self, resources: Resources, producer: Producer, dirty_bytes: int) -> None:
+        self.resources = resources
+        self.producer = producer
+        self.dirty_bytes = dirty_bytes
+        self.interval_s = resources.settings.checkpoint_interval_ms / 1000
+        self.last = time.monotonic()
+        self.last_purge = time.monotonic()
+        self.next_id = 1
+        self.purging = True
+        if resources.exactly_once:
+            producer.begin()
+
+    def due(self, assignments: Sequence[Assignment]) -> bool:
+        if time.monotonic() - self.last >= self.interval_s:
+            return True
+        return sum(
+            task.state.dirty_bytes() for a in assignments for task in a.running() if task.state is not None
+        ) >= self.dirty_bytes  # fmt: skip
+
+    def commit(self, assignments: Sequence[Assignment], *, between_polls: bool) -> bool:
+        """One checkpoint of everything that moved; False if nothing had. `between_polls` False: called from inside a poll (a
+        revocation), when the client's positions may be ahead of what was processed."""
+        began = time.monotonic()
+        for assignment in assignments:
+            if between_polls:
+                assignment.refresh_positions()
+        for assignment in assignments:
+            for task in assignment.running():
+                task.flush()
+        moved = [(a, [task for task in a.running() if task.has_work()]) for a in assignments]
+        moved = [(a, tasks) for a, tasks in moved if tasks]
+        self.last = time.monotonic()
+        if not moved:
+            return False
+        written = [self._write(task, task.state) for _, tasks in moved for task in tasks if task.state is not None]
+        self._make_durable(moved)
+        for part in written:
+            self._settle(part)
+        for _, tasks in moved:
+            for task in tasks:
+                task.changed = False
+        self.last = time.monotonic()
+        self.resources.metrics.checkpoint_done(self.last - began, sum(len(part.dirty) for part in written))
+        self._purge(assignments)
+        return True
+
+    def _write(self, task: Task, state: KeyedState) -> _Written:
+        """Step 2 for one task."""
+        changelog = task.layout.changelog
+        assert changelog is not None, "a task with state has a changelog"
+        self.next_id = max(self.next_id, task.progress.checkpoint_id + 1)
+        task.progress.checkpoint_id = self.next_id
+        dirty = state.take_dirty()
+        produce = self.producer.produce
+        topic, partition = changelog.name, task.number
+        for key, value in dirty.entries:
+            try:
+                produce(topic, value, key, partition, None, None, 0)
+            except BufferError:
+                self._produce_when_room(topic, value, key, partition)
+        meta = task.progress.to_meta(state.types).encode()
+        receipt = self.producer.produce_tracked(topic, meta, META_KEY, partition)
+        return _Written(task, state, dirty, meta, receipt)
+
+    def _produce_when_room(self, topic: str, value: bytes | None, key: bytes, partition: int) -> None:
+        while True:
+            self.producer.wait_for_room()
+            try:
+                self.producer.produce(topic, value, key, partition, None, None, 0)
+                return
+            except BufferError:
+                continue
+
+    def _make_durable(self, moved: Sequence[tuple[Assignment, Sequence[Task]]]) -> None:
+        """Steps 3 to 5."""
+        offsets = [(assignment.consumer, assignment.offsets(tasks)) for assignment, tasks in moved]
+        if self.resources.exactly_once:
+            self.producer.commit(offsets)
+            self.producer.begin()
+            return
+        self.producer.flush()
+        for consumer, positions in offsets:
+            consumer.commit(positions)
+
+    def _settle(self, part: _Written) -> None:
+        """Step 6 for one task."""
+        changelog = part.task.layout.changelog
+        offset = part.receipt.offset
+        if changelog is None or offset is None:
+            raise JobError(f"the meta record of task {part.task.name} was acknowledged without an offset")
+        local = LocalMeta(changelog.topic_id, offset + 1, self.resources.clock(), True, part.meta)
+        part.state.committed(part.dirty, local)
+
+    def _purge(self, assignments: Sequence[Assignment]) -> None:
+        """Step 7: what every reader has behind it is deleted from the topics between stages."""
+        if not self.purging or time.monotonic() - self.last_purge < _PURGE_INTERVAL_S:
+            return
+        self.last_purge = time.monotonic()
+        before: dict[TopicPartition, int] = {}
+        for assignment in assignments:
+            if isinstance(assignment.layout.stage.input.origin, PackedInput):
+                for task in assignment.running():
+                    before.update({tp: offset for tp, offset in task.progress.positions.items() if offset > 0})
+        if not before:
+            return
+        try:
+            self.resources.broker.delete_records(before)
+        except BrokerRefused as error:
+            self.purging = False
+            _log.warning(
+                "topics between stages cannot be purged, so they grow: %s. Allow Delete on the topics of this application",
+                error,
+            )

@@ -1,0 +1,39 @@
+"""From settings to a broker: Kafka where bootstrap servers are named, otherwise a log in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from kstreampy.broker.broker import Broker
+from kstreampy.broker.kafka import KafkaBroker
+from kstreampy.broker.memory import MemoryBroker, MemoryCluster
+from kstreampy.errors import JobError
+from kstreampy.graph.plan import Plan
+from kstreampy.runtime.settings import Settings
+
+
+def broker_factory(plan: Plan, settings: Settings) -> Callable[[], Broker]:
+    """What `run_worker` and readers of collected results connect with; every call gives a new view of the same log.
+    JobError when the job reads topics but no cluster is named."""
+    servers = settings.bootstrap_servers
+    if servers is not None:
+        return partial(_kafka, servers, settings)
+    if plan.needs_kafka():
+        raise JobError(
+            "the job reads topics, but no Kafka cluster is named: use KafkaSource.builder().set_bootstrap_servers(...), "
+            "--bootstrap-servers or KSTREAMPY_BOOTSTRAP_SERVERS"
+        )
+    cluster = MemoryCluster()
+    return lambda: MemoryBroker(cluster)
+
+
+def _kafka(servers: str, settings: Settings) -> Broker:
+    return KafkaBroker(
+        servers,
+        settings.kafka,
+        client_id=settings.application_id,
+        group_protocol=settings.group_protocol,
+        session_timeout_ms=settings.session_timeout_ms,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+    )

@@ -1,0 +1,242 @@
+"""The loop of a worker: one turn polls, processes all of it, and checkpoints when it is time.
+
+Read this first, then `task.py`, `operators/operator.py`, `checkpoint.py`. One thread, no locks: a turn is over before the
+next begins, so between turns everything that was polled is processed.
+
+In here: `Driver`, one membership in all groups of the worker, from joining to leaving. What happens when it is fenced or
+the broker goes away is `worker.py`'s: it makes a new driver.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from kstreampy.broker.broker import Producer, TopicPartition
+from kstreampy.errors import KStreamError, TaskMigrated
+from kstreampy.runtime.assignment import Assignment
+from kstreampy.runtime.checkpoint import Checkpoint
+from kstreampy.runtime.layout import StageLayout
+from kstreampy.runtime.progress import is_finished
+from kstreampy.runtime.resources import Resources
+from kstreampy.runtime.restore import Restorer
+from kstreampy.runtime.stop import StopSignal
+from kstreampy.runtime.task import Status
+
+_log = logging.getLogger(__name__)
+
+POLL_RECORDS = 500
+_IDLE_WAIT_S = 0.02
+_LOOK_S = 1.0
+
+
+class Driver:
+    """Owned by the worker; made for one membership. Not thread-safe."""
+
+    def __init__(
+        self, resources: Resources, stages: tuple[StageLayout, ...], stop: StopSignal, *, in_memory: bool = False
+    ) -> None:
+        self.resources = resources
+        self.stop = stop
+        self.in_memory = in_memory
+        settings = resources.settings
+        transactional_id = None
+        if resources.exactly_once:
+            transactional_id = f"{settings.application_id}-{resources.worker_id}"
+        self.producer: Producer = resources.broker.producer(transactional_id)
+        self.restorer = Restorer(resources.broker, threaded=not in_memory)
+        self.checkpoint = Checkpoint(resources, self.producer, settings.memory.dirty_bytes)
+        self.assignments = [
+            Assignment(resources, layout, self.producer, self.restorer, self._commit_in_poll) for layout in stages
+        ]
+        self.tick_s = settings.watermark_interval_ms / 1000
+        self.last_tick = self.last_look = self.last_end_check = time.monotonic()
+        self.idle_at = 0
+        self.shares = {"poll": 0.0, "process": 0.0, "checkpoint": 0.0, "idle": 0.0}
+
+    def run(self) -> None:
+        """Until the job has ended or the worker is told to stop; everything is committed then. Raises whatever made it
+        impossible to go on; nothing uncommitted is left behind then."""
+        try:
+            for assignment in self.assignments:
+                assignment.join(self._instance_id(assignment))
+            self.resources.health.started()
+            while not self.stop.requested() and not self._job_has_ended():
+                self.turn()
+            self._commit()
+        except BaseException:
+            self._abandon()
+            raise
+        self._leave()
+
+    def _instance_id(self, assignment: Assignment) -> str | None:
+        """Static membership: the same worker finds its tasks again after a restart."""
+        return f"{self.resources.worker_id}-{assignment.uid}"
+
+    def turn(self) -> None:
+        """One turn. Everything polled is processed before it ends."""
+        self.resources.health.progress()
+        busy = False
+        for assignment in self.assignments:
+            busy = self._read(assignment, 0.0) or busy
+        if not busy:
+            busy = self._wait()
+        now = time.monotonic()
+        if self.restorer.running():
+            self._take_restored()
+        if now - self.last_tick >= self.tick_s or (self.in_memory and not busy):
+            self._tick(now)
+        self._finish_tasks()
+        if self.in_memory or self.checkpoint.due(self.assignments):
+            self._commit()
+        self.producer.serve()
+        if now - self.last_look >= _LOOK_S:
+            self._look(now)
+
+    def _read(self, assignment: Assignment, timeout_s: float) -> bool:
+        """Polls one stage and processes what came."""
+        began = time.perf_counter()
+        if not assignment.is_polled:
+            assignment.consumer.poll(1, 0.0)
+            middle = time.perf_counter()
+            handled = sum([task.read() for task in assignment.running()])
+        else:
+            chunks = assignment.consumer.poll(POLL_RECORDS, timeout_s)
+            middle = time.perf_counter()
+            handled = 0
+            for chunk in chunks:
+                records = assignment.process(chunk)
+                self.resources.metrics.records_in(assignment.uid, records)
+                handled += 1
+        ended = time.perf_counter()
+        self.shares["idle" if timeout_s > 0 else "poll"] += middle - began
+        self.shares["process"] += ended - middle
+        if handled:
+            self._advance_packed(assignment)
+        return handled > 0
+
+    def _advance_packed(self, assignment: Assignment) -> None:
+        """Watermarks that came with batches move at once; those of sources at the tick."""
+        if assignment.layout.upstream:
+            for task in assignment.running():
+                task.advance()
+
+    def _wait(self) -> bool:
+        """Nothing was there: waits a moment on one of the stages, in turn."""
+        polled = [assignment for assignment in self.assignments if assignment.is_polled]
+        if not polled:
+            time.sleep(0.0 if self.in_memory else _IDLE_WAIT_S)
+            return False
+        self.idle_at = (self.idle_at + 1) % len(polled)
+        return self._read(polled[self.idle_at], 0.0 if self.in_memory else _IDLE_WAIT_S)
+
+    def _take_restored(self) -> None:
+        for restore in self.restorer.finished():
+            for assignment in self.assignments:
+                if assignment.restored(restore):
+                    break
+
+    def _tick(self, now: float) -> None:
+        """The watermark interval: sources' watermarks move, held-back batches go out."""
+        self.last_tick = now
+        for assignment in self.assignments:
+            if assignment.layout.stage.bounded:
+                assignment.refresh_positions()
+            for task in assignment.running():
+                task.advance()
+                if not self.resources.exactly_once:
+                    task.tick()
+
+    def _finish_tasks(self) -> None:
+        for assignment in self.assignments:
+            if assignment.layout.stage.bounded:
+                for task in assignment.running():
+                    task.finish_if_done()
+
+    def _commit(self) -> None:
+        began = time.perf_counter()
+        self.checkpoint.commit(self.assignments, between_polls=True)
+        self.shares["checkpoint"] += time.perf_counter() - began
+
+    def _commit_in_poll(self) -> None:
+        """A revocation, inside a poll: what was processed up to here is committed before it is given away."""
+        self.checkpoint.commit(self.assignments, between_polls=False)
+
+    def _look(self, now: float) -> None:
+        """Once a second: tell the metrics and the probes how things stand."""
+        self.last_look = now
+        metrics, health = self.resources.metrics, self.resources.health
+        for share, seconds in self.shares.items():
+            metrics.loop_time(share, seconds)
+            self.shares[share] = 0.0
+        for restore in self.restorer.running():
+            stage, _, number = restore.task.rpartition("/")
+            metrics.restore_progress(stage, int(number), restore.done(), restore.total())
+            health.restoring(stage, int(number), restore.done(), restore.total())
+        for assignment in self.assignments:
+            self._look_at(assignment)
+
+    def _look_at(self, assignment: Assignment) -> None:
+        metrics, health = self.resources.metrics, self.resources.health
+        lags = assignment.consumer.lag(assignment.owner) if assignment.is_polled else {}
+        for tp, records in lags.items():
+            metrics.lag(assignment.uid, tp.topic, tp.partition, records)
+        for task in assignment.running():
+            lag = sum(lags[tp] for tp in task.partitions if tp in lags) if lags else None
+            if task.status is Status.FINISHED:
+                lag = 0
+            health.moved(assignment.uid, task.number, sum(task.progress.positions.values()), lag)
+            metrics.watermark(assignment.uid, task.number, task.context.watermark)
+            metrics.records_out(assignment.uid, task.context.records_out)
+            task.context.records_out = 0
+            if task.state is not None:
+                metrics.state_bytes(assignment.uid, task.number, task.state.size_bytes())
+
+    def _job_has_ended(self) -> bool:
+        """True once every task of every stage, on whichever worker, has committed its end."""
+        if not self.resources.layout.plan.bounded:
+            return False
+        mine = [task for assignment in self.assignments for task in assignment.tasks.values()]
+        if any(task.status is not Status.FINISHED or task.changed for task in mine):
+            return False
+        if any(not assignment.joined for assignment in self.assignments):
+            return False
+        now = time.monotonic()
+        if not self.in_memory and now - self.last_end_check < 0.25:
+            return False
+        self.last_end_check = now
+        return all(self._stage_has_ended(layout) for layout in self.resources.layout.stages)
+
+    def _stage_has_ended(self, layout: StageLayout) -> bool:
+        partitions: list[TopicPartition] = [tp for inputs in layout.inputs for tp in inputs]
+        committed = self.resources.broker.committed(layout.group, partitions)
+        return all(tp in committed and is_finished(committed[tp]) for tp in partitions)
+
+    def _leave(self) -> None:
+        """Everything is committed: leaves the groups, closes the tasks."""
+        for assignment in self.assignments:
+            assignment.consumer.close()
+            assignment.abandon()
+        self.restorer.close()
+        self.producer.close()
+
+    def _abandon(self) -> None:
+        """After an error: nothing more is committed, everything is closed, the first error stays the one that is told."""
+        for assignment in self.assignments:
+            _quietly(f"tasks of stage {assignment.uid}", assignment.abandon)
+        _quietly("the restore", self.restorer.close)
+        _quietly("the transaction", self.producer.abort)
+        for assignment in self.assignments:
+            if hasattr(assignment, "consumer"):
+                _quietly(f"the consumer of stage {assignment.uid}", assignment.consumer.close)
+        _quietly("the producer", self.producer.close)
+
+
+def _quietly(what: str, close: object) -> None:
+    """Closes one thing among several; an error in it must not keep the others open."""
+    try:
+        close()  # type: ignore[operator]  # a method without arguments
+    except TaskMigrated:
+        _log.debug("closing %s: it was already taken over", what)
+    except (KStreamError, Exception) as error:
+        _log.warning("closing %s: %s: %s", what, type(error).__name__, error)

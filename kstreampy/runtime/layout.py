@@ -1,0 +1,203 @@
+"""The plan laid over a real cluster: which topics and partitions each stage reads, and which task each one belongs to.
+
+In here: describing, creating and checking topics at the start of a worker, in Kafka's terms. Topics are described first
+and created only when missing; a wrong partition count or cleanup policy is refused with what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kstreampy.broker.broker import Broker, TopicInfo, TopicPartition, TopicSpec
+from kstreampy.errors import JobError
+from kstreampy.graph import topic as topics
+from kstreampy.graph.plan import Plan, Stage
+from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
+
+
+@dataclass(frozen=True)
+class StageLayout:
+    """One stage over real topics. Task numbers count its key groups; `inputs[n]` is what task n reads."""
+
+    stage: Stage
+    group: str
+    topics: tuple[str, ...]
+    inputs: tuple[tuple[TopicPartition, ...], ...]
+    changelog: TopicInfo | None
+    upstream: tuple[str, ...] = ()
+    """Names of the tasks that send to it, `stage/task`."""
+    delete_retention_ms: int | None = None
+
+    @property
+    def tasks(self) -> int:
+        return len(self.inputs)
+
+    def task_of(self, partition: TopicPartition) -> int | None:
+        return next((number for number, inputs in enumerate(self.inputs) if partition in inputs), None)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """All stages over real topics. Made once per start; lives as long as the worker."""
+
+    plan: Plan
+    stages: tuple[StageLayout, ...]
+    partition_counts: Mapping[str, int]
+
+    def stage(self, uid: str) -> StageLayout:
+        return next(layout for layout in self.stages if layout.stage.uid == uid)
+
+
+def lay_out(plan: Plan, broker: Broker) -> Layout:
+    """Resolves user topics, creates the job's own, checks them. Raises `JobError` for what does not fit."""
+    read = {stage.uid: _user_topics(stage, origin, broker) for stage, origin in plan.topic_inputs()}
+    _check_sinks(plan, broker)
+    counts = {name: _count(name, kind, partitions, plan, read) for name, kind, partitions in plan.internal_topics}
+    infos = _ensure(plan, broker, counts)
+    _refuse_orphans(plan, broker)
+    layouts: dict[str, StageLayout] = {}
+    waiting = list(plan.stages)
+    while waiting:
+        stage = waiting.pop(0)
+        origin = stage.input.origin
+        if isinstance(origin, PackedInput) and any(sender not in layouts for sender in origin.senders):
+            waiting.append(stage)
+            continue
+        layouts[stage.uid] = _stage_layout(plan, stage, infos, read, layouts, broker)
+    return Layout(plan, tuple(layouts[stage.uid] for stage in plan.stages), counts)
+
+
+def _stage_layout(
+    plan: Plan,
+    stage: Stage,
+    infos: Mapping[str, TopicInfo],
+    read: Mapping[str, dict[str, TopicInfo]],
+    layouts: Mapping[str, StageLayout],
+    broker: Broker,
+) -> StageLayout:
+    origin = stage.input.origin
+    name = topics.changelog(plan.application_id, stage.uid)
+    changelog = infos[name] if stage.stateful else None
+    upstream: tuple[str, ...] = ()
+    if isinstance(origin, TopicInput):
+        found = read[stage.uid]
+        names = tuple(sorted(found))
+        if stage.stateful or len(names) == 1:
+            inputs = tuple(
+                tuple(TopicPartition(name, number) for name in names) for number in range(found[names[0]].partitions)
+            )
+        else:
+            inputs = tuple((TopicPartition(n, number),) for n in names for number in range(found[n].partitions))
+    elif isinstance(origin, PackedInput):
+        names = (origin.topic,)
+        inputs = tuple((TopicPartition(origin.topic, number),) for number in range(infos[origin.topic].partitions))
+        upstream = tuple(f"{sender}/{n}" for sender in origin.senders for n in range(layouts[sender].tasks))
+    else:
+        assert isinstance(origin, ConnectorInput) and changelog is not None, "a connector's stage keeps its positions"
+        names = (changelog.name,)
+        inputs = tuple((TopicPartition(changelog.name, number),) for number in range(changelog.partitions))
+    retention = None
+    if changelog is not None:
+        configured = broker.topic_configs([changelog.name]).get(changelog.name, {}).get("delete.retention.ms")
+        retention = int(configured) if configured else None
+    return StageLayout(stage, plan.group(stage), names, inputs, changelog, upstream, retention)
+
+
+def _user_topics(stage: Stage, origin: TopicInput, broker: Broker) -> dict[str, TopicInfo]:
+    """The user's topics that a stage reads. They are never created here."""
+    if origin.pattern is not None:
+        found = broker.topics_matching(origin.pattern)
+        if not found:
+            raise JobError(f"source {stage.input.name!r}: no topic matches {origin.pattern!r}: create one before starting the job")
+    else:
+        wanted = origin.topics or tuple(sorted({tp.topic for tp in origin.partitions or ()}))
+        found = broker.topics(wanted)
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            raise JobError(
+                f"source {stage.input.name!r}: topic {', '.join(repr(name) for name in missing)} does not exist: "
+                "create it before starting the job, or check the name and the cluster (bootstrap servers)"
+            )
+    for tp in origin.partitions or ():
+        if tp.partition >= found[tp.topic].partitions:
+            raise JobError(
+                f"source {stage.input.name!r}: partition {tp.partition} of {tp.topic!r} does not exist: "
+                f"the topic has {found[tp.topic].partitions}"
+            )
+    counts = {info.partitions for info in found.values()}
+    if stage.stateful and len(counts) > 1:
+        listed = ", ".join(f"{info.name}: {info.partitions}" for info in found.values())
+        raise JobError(
+            f"stage {stage.uid!r} keeps state by the partitions of its input topics, which must be equally many ({listed}): "
+            "use key_by instead of reinterpret_as_keyed_stream, or topics with equal partition counts"
+        )
+    return found
+
+
+def _check_sinks(plan: Plan, broker: Broker) -> None:
+    """Topics that sinks write to must exist, as far as they are known beforehand."""
+    written = {step.writes: step.name for stage in plan.stages for step in stage.steps() if step.writes is not None}
+    there = broker.topics(written)
+    for name, step in written.items():
+        if name not in there:
+            raise JobError(
+                f"sink {step!r}: topic {name!r} does not exist: create it before starting the job, or check the name and the "
+                "cluster (bootstrap servers)"
+            )
+
+
+def _count(name: str, kind: str, partitions: int | None, plan: Plan, read: Mapping[str, dict[str, TopicInfo]]) -> int:
+    if partitions is not None:
+        return partitions
+    for uid, found in read.items():
+        if name == topics.changelog(plan.application_id, uid):
+            return max(info.partitions for info in found.values())
+    raise AssertionError(f"{kind} topic {name} follows no input")
+
+
+def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, TopicInfo]:
+    """Describes the job's own topics, creates what is missing, refuses what does not fit."""
+    kinds = {name: kind for name, kind, _ in plan.internal_topics}
+    there = broker.topics(counts)
+    missing = [name for name in counts if name not in there]
+    if missing:
+        broker.create_topics([_spec(name, kinds[name], counts[name]) for name in missing])
+        there = broker.topics(counts)
+    configs = broker.topic_configs(counts)
+    for name, partitions in counts.items():
+        info = there.get(name)
+        if info is None:
+            raise JobError(f"internal topic {name!r} was created but cannot be found: is somebody deleting topics?")
+        if info.partitions != partitions:
+            raise JobError(
+                f"internal topic {name!r} has {info.partitions} partitions, but the job needs {partitions}: its key groups "
+                "are fixed when the topic is first made. Set max_parallelism (or the input topic) back to what it was, or "
+                "start anew under another application id"
+            )
+        policy = configs.get(name, {}).get("cleanup.policy")
+        wanted = "compact" if kinds[name] == "changelog" else "delete"
+        if policy is not None and policy != wanted:
+            raise JobError(
+                f"internal topic {name!r} has cleanup.policy={policy}, which would lose "
+                f"{'state' if wanted == 'compact' else 'records'}: set it to {wanted}"
+            )
+    return there
+
+
+def _spec(name: str, kind: str, partitions: int) -> TopicSpec:
+    return topics.changelog_spec(name, partitions) if kind == "changelog" else topics.packed_spec(name, partitions)
+
+
+def _refuse_orphans(plan: Plan, broker: Broker) -> None:
+    """State that no stage of this plan owns: a renamed uid would silently begin with empty state."""
+    pattern = re.escape(f"{plan.application_id}-") + ".*-changelog"
+    known = {name for name, kind, _ in plan.internal_topics if kind == "changelog"}
+    orphans = sorted(set(broker.topics_matching(pattern)) - known)
+    if orphans:
+        raise JobError(
+            f"state of application {plan.application_id!r} that no operator of this job owns: {', '.join(orphans)}. "
+            "A uid was changed, or an operator was removed. Give the operator its old uid back; or, if that state is not "
+            "needed any more, delete these topics; or use another application id"
+        )

@@ -1,0 +1,108 @@
+"""How far a task has come: the part of a checkpoint that every task has, with state or without.
+
+In here: `Progress` as data, and its two resting places: the meta record in the changelog (tasks that keep something) and
+the note beside the group's offset (tasks that do not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from kstreampy.broker.broker import Position, TopicPartition
+from kstreampy.serde.batch import NO_TIMESTAMP
+from kstreampy.state.task_meta import TaskMeta
+
+
+class _Note(msgspec.Struct, omit_defaults=True):
+    """What stands beside an offset: short names, since a broker keeps at most 4 KiB."""
+
+    w: int = NO_TIMESTAMP
+    f: bool = False
+    s: int | None = None
+    e: list[str] = []
+
+
+@dataclass
+class Progress:
+    """Positions are the next offsets to read. Owned by the task."""
+
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    stopping: dict[TopicPartition, int] = field(default_factory=dict)
+    watermark: int = NO_TIMESTAMP
+    sender_watermarks: dict[str, int] = field(default_factory=dict)
+    ended_senders: set[str] = field(default_factory=set)
+    finished: bool = False
+    connector_positions: dict[str, Any] = field(default_factory=dict)
+    checkpoint_id: int = 0
+
+    def to_meta(self, states: Mapping[str, str]) -> TaskMeta:
+        return TaskMeta(
+            checkpoint_id=self.checkpoint_id,
+            positions={(tp.topic, tp.partition): offset for tp, offset in self.positions.items()},
+            watermark=self.watermark,
+            finished=self.finished,
+            sender_watermarks=dict(self.sender_watermarks),
+            ended_senders=frozenset(self.ended_senders),
+            connector_positions=dict(self.connector_positions),
+            states=dict(states),
+            stopping={(tp.topic, tp.partition): offset for tp, offset in self.stopping.items()},
+        )
+
+    @classmethod
+    def from_meta(cls, meta: TaskMeta) -> Progress:
+        return cls(
+            positions={TopicPartition(*key): offset for key, offset in meta.positions.items()},
+            stopping={TopicPartition(*key): offset for key, offset in meta.stopping.items()},
+            watermark=meta.watermark,
+            sender_watermarks=dict(meta.sender_watermarks),
+            ended_senders=set(meta.ended_senders),
+            finished=meta.finished,
+            connector_positions=dict(meta.connector_positions),
+            checkpoint_id=meta.checkpoint_id,
+        )
+
+    def to_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        """What is committed for the group, of those partitions that have a position."""
+        return {
+            tp: Position(
+                self.positions[tp],
+                msgspec.json.encode(
+                    _Note(self.watermark, self.finished, self.stopping.get(tp), sorted(self.ended_senders))
+                ).decode(),
+            )
+            for tp in partitions
+            if tp in self.positions
+        }
+
+    @classmethod
+    def from_offsets(cls, offsets: Mapping[TopicPartition, Position]) -> Progress:
+        """What the group's offsets tell. An offset without our note (set by a tool) counts as a plain position."""
+        progress = cls()
+        notes: list[_Note] = []
+        for tp, position in offsets.items():
+            note = _read_note(position.metadata)
+            notes.append(note)
+            progress.positions[tp] = position.offset
+            if note.s is not None:
+                progress.stopping[tp] = note.s
+            progress.ended_senders.update(note.e)
+        if notes:
+            progress.watermark = min(note.w for note in notes)
+            progress.finished = all(note.f for note in notes)
+        return progress
+
+
+def is_finished(position: Position) -> bool:
+    """True if the task that committed this offset had come to its end."""
+    return _read_note(position.metadata).f
+
+
+def _read_note(text: str) -> _Note:
+    try:
+        return msgspec.json.decode(text, type=_Note)
+    except msgspec.DecodeError:
+        return _Note()

@@ -1,0 +1,83 @@
+"""What the parts of a worker share: one of each per process, made by `worker.py` and closed by it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kstreampy.broker.broker import Broker
+from kstreampy.errors import StateCorrupted
+from kstreampy.graph.topic import MAX_MESSAGE_BYTES
+from kstreampy.observe.health import Health
+from kstreampy.observe.metrics import Metrics
+from kstreampy.runtime.layout import Layout
+from kstreampy.runtime.settings import Settings
+from kstreampy.state.budget import CacheBudget
+from kstreampy.state.directory import StateDirectory
+from kstreampy.state.keyed import KeyedState
+from kstreampy.state.memory import MemoryStore
+from kstreampy.state.rocks import RocksBudget, RocksStore
+
+_log = logging.getLogger(__name__)
+
+_MAX_VALUE_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
+
+
+@dataclass
+class Stores:
+    """Where tasks keep their state: RocksDB under the worker's state directory, or memory where there is no directory."""
+
+    directory: StateDirectory | None
+    cache_budget: CacheBudget
+    rocks_budget: RocksBudget | None
+
+    def open(self, stage: str, partition: int) -> KeyedState:
+        """The task's state as it was left. A store that cannot be read is set aside, to be rebuilt from the changelog."""
+        if self.directory is None or self.rocks_budget is None:
+            return KeyedState(MemoryStore(), self.cache_budget, max_value_bytes=_MAX_VALUE_BYTES)
+        path = self.directory.store_path(stage, partition)
+        try:
+            return self._open_rocks(path, self.rocks_budget)
+        except StateCorrupted as error:
+            aside = self.directory.quarantine(path)
+            _log.error("local state of %s/%d is damaged (%s): set aside as %s and rebuilt", stage, partition, error, aside)
+            return self._open_rocks(path, self.rocks_budget)
+
+    def _open_rocks(self, path: Path, budget: RocksBudget) -> KeyedState:
+        store = RocksStore(path, budget)
+        try:
+            return KeyedState(store, self.cache_budget, max_value_bytes=_MAX_VALUE_BYTES)
+        except BaseException:
+            store.close()
+            raise
+
+    def set_aside_damaged(self, error: StateCorrupted) -> None:
+        """After a store turned out to be damaged while in use (and all are closed): sets aside those the error names."""
+        if self.directory is None:
+            return
+        for stage, partition in self.directory.stores():
+            path = self.directory.store_path(stage, partition)
+            if str(path) in str(error):
+                _log.error("local state of %s/%d is damaged (%s): set aside and rebuilt", stage, partition, error)
+                self.directory.quarantine(path)
+
+
+@dataclass
+class Resources:
+    """Lives as long as the worker process, over all its drivers."""
+
+    layout: Layout
+    settings: Settings
+    broker: Broker
+    stores: Stores
+    metrics: Metrics
+    health: Health
+    clock: Callable[[], int]
+    worker_id: str
+    attempt: int = 0
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.settings.guarantee == "exactly_once"

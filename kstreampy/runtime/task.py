@@ -1,0 +1,174 @@
+"""A stage on one key group: the unit of ownership, of state, of restore.
+
+In here: `Task`, which hands batches to its chain and keeps its progress. Not in here: where messages come from
+(`driver.py`), how progress becomes durable (`checkpoint.py`), how state comes back (`restore.py`).
+
+    CREATED ──► RESTORING ──► RUNNING ──► FINISHED
+       │            │            │            │
+       └────────────┴────► CLOSED ◄───────────┘        (CREATED ──► RUNNING when there is nothing to restore)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from enum import Enum
+
+from kstreampy.broker.broker import Chunk, TopicPartition
+from kstreampy.errors import RecordError
+from kstreampy.operators.operator import Operator, TaskContext
+from kstreampy.runtime.intake import Arrival, Intake, make_intake
+from kstreampy.runtime.layout import StageLayout
+from kstreampy.runtime.progress import Progress
+from kstreampy.serde.batch import MAX_WATERMARK
+from kstreampy.state.keyed import KeyedState
+
+
+class Status(Enum):
+    CREATED = "created"
+    RESTORING = "restoring"
+    RUNNING = "running"
+    FINISHED = "finished"
+    CLOSED = "closed"
+
+
+_LEGAL = {
+    Status.CREATED: {Status.RESTORING, Status.RUNNING, Status.CLOSED},
+    Status.RESTORING: {Status.RUNNING, Status.CLOSED},
+    Status.RUNNING: {Status.FINISHED, Status.CLOSED},
+    Status.FINISHED: {Status.CLOSED},
+    Status.CLOSED: set(),
+}
+
+
+class Task:
+    """Owned by its stage's assignment, from assigned to revoked. Used by the driver's thread only, except that its state
+    belongs to the restorer while RESTORING."""
+
+    intake: Intake
+    chain: Operator
+
+    def __init__(self, layout: StageLayout, number: int, context: TaskContext, partitions: Sequence[TopicPartition]) -> None:
+        self.layout = layout
+        self.number = number
+        self.context = context
+        self.partitions = tuple(partitions)
+        self.progress = Progress()
+        self.status = Status.CREATED
+        self.changed = False
+        self.records_in = 0
+        self._operators: list[Operator] = []
+
+    @property
+    def name(self) -> str:
+        return f"{self.layout.stage.uid}/{self.number}"
+
+    @property
+    def state(self) -> KeyedState | None:
+        return self.context.state
+
+    def to(self, status: Status) -> None:
+        if status not in _LEGAL[self.status]:
+            raise AssertionError(f"task {self.name} cannot go from {self.status.value} to {status.value}")
+        self.status = status
+
+    def start(self, progress: Progress) -> None:
+        """Opens the chain at this progress; the task runs from here on."""
+        self.progress = progress
+        context = self.context
+        context.watermark = progress.watermark
+        context.positions = {
+            uid: position for uid, position in progress.connector_positions.items() if uid in self._step_uids()
+        }
+        self.chain, self._operators = self.layout.stage.make_chain()
+        for operator in self._operators:
+            operator.open(context)
+        self.intake = make_intake(
+            self.layout.stage.input, self.number, self.layout.tasks, self.partitions, self.layout.upstream, progress
+        )
+        self.to(Status.RUNNING)
+        if progress.finished:
+            self.to(Status.FINISHED)
+
+    def _step_uids(self) -> set[str]:
+        return {step.uid for step in self.layout.stage.steps()}
+
+    def process(self, chunk: Chunk) -> None:
+        """Everything of a chunk goes through the chain, then the watermark."""
+        if self.status is Status.RUNNING:
+            self._run(self.intake.take(chunk))
+
+    def read(self) -> bool:
+        """Asks an input that is not polled; True if there was something."""
+        before = self.records_in
+        if self.status is Status.RUNNING:
+            self._run(self.intake.read())
+        return self.records_in > before
+
+    def _run(self, arrivals: object) -> None:
+        for arrival in arrivals:  # type: ignore[attr-defined]  # an iterator of Arrival
+            self._hand_on(arrival)
+        self.changed = True
+
+    def _hand_on(self, arrival: Arrival) -> None:
+        try:
+            self.chain.process(arrival.batch)
+        except RecordError as error:
+            error.add_note(f"at {arrival.coordinate(error.index)}")
+            error.add_note(f"in task {self.name}; nothing of this record was committed")
+            raise
+        self.records_in += len(arrival.batch.values)
+
+    def advance(self) -> None:
+        """Moves the watermark to where the input is; never back."""
+        if self.status is not Status.RUNNING:
+            return
+        watermark = self.intake.watermark()
+        if watermark > self.context.watermark:
+            self.context.watermark = self.progress.watermark = watermark
+            self.chain.advance(watermark)
+            self.changed = True
+
+    def tick(self) -> None:
+        if self.status is Status.RUNNING:
+            self.chain.tick()
+
+    def finish_if_done(self) -> None:
+        """At the end of the input: the last watermark, then the end itself, go down the chain."""
+        if self.status is Status.RUNNING and self.intake.at_end():
+            if self.context.watermark < MAX_WATERMARK:
+                self.context.watermark = self.progress.watermark = MAX_WATERMARK
+                self.chain.advance(MAX_WATERMARK)
+            self.chain.finish()
+            self.progress.finished = True
+            self.changed = True
+            self.to(Status.FINISHED)
+
+    def flush(self) -> None:
+        """A checkpoint begins."""
+        self.chain.flush()
+        if self.context.positions:
+            self.progress.connector_positions.update(self.context.positions)
+
+    def has_work(self) -> bool:
+        """True if a checkpoint would have something to write."""
+        return self.changed
+
+    def close(self) -> None:
+        """Closes the chain, the input and the store; what was not committed is gone. Safe to call twice."""
+        if self.status is Status.CLOSED:
+            return
+        started = self.status in (Status.RUNNING, Status.FINISHED)
+        self.to(Status.CLOSED)
+        try:
+            if started:
+                self.chain.close()
+                self.intake.close()
+        finally:
+            if self.context.state is not None:
+                self.context.state.close()
+
+
+def now_ms() -> int:
+    """Wall clock, int milliseconds."""
+    return time.time_ns() // 1_000_000

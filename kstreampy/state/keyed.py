@@ -1,0 +1,205 @@
+"""All keyed state of one task: its store, the caches in front of it, and what a checkpoint takes and gives
+back.
+
+In here: `KeyedState`, `Dirty`. Not in here: producing to the changelog and reading it back, which the runtime
+does with the bytes it gets here.
+
+A checkpoint: `take_dirty` → the runtime writes those entries to the changelog and commits → `committed`
+writes the same bytes to the store, with the meta record, in one batch. Nothing is set in between. If the
+commit fails, nothing was changed here: either `take_dirty` again, or `discard`.
+
+A restore: `reset` if the store's `local_meta` does not fit the changelog, then `apply` as often as there is
+something, with `complete=False` until the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kstreampy.errors import JobError, StateCorrupted
+from kstreampy.serde.batch import Token
+from kstreampy.serde.typed import Codec
+from kstreampy.state.budget import CacheBudget
+from kstreampy.state.cache import MAX_VALUE_BYTES, ValueCache
+from kstreampy.state.store import Entry, Store
+from kstreampy.state.task_meta import LocalMeta
+
+
+@dataclass(frozen=True)
+class Dirty:
+    """What a checkpoint writes: each key once."""
+
+    entries: list[Entry]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def size_bytes(self) -> int:
+        """Of keys and values."""
+        return sum(len(key) + (0 if value is None else len(value)) for key, value in self.entries)
+
+
+class KeyedState:
+    """Owner of one task's store and caches; lives as long as the task is open. One thread at a time."""
+
+    def __init__(self, store: Store, budget: CacheBudget, *, max_value_bytes: int = MAX_VALUE_BYTES) -> None:
+        """Reads the store's meta record. StateCorrupted when that or the store cannot be read."""
+        self._store = store
+        self._budget = budget
+        self._max_value_bytes = max_value_bytes
+        self._caches: dict[str, ValueCache] = {}
+        self._types: dict[str, str] = {}
+        self._void: set[bytes] = set()
+        self._complete = store.is_empty()
+        self._local_meta = self._read_meta()
+        self._stored_types = self._types_of(self._local_meta)
+
+    def _read_meta(self) -> LocalMeta | None:
+        data = self._store.meta()
+        try:
+            return None if data is None else LocalMeta.decode(data)
+        except StateCorrupted as error:
+            raise StateCorrupted(f"the store at {self._store.path}: {error}") from error
+
+    def _types_of(self, meta: LocalMeta | None) -> Mapping[str, str]:
+        try:
+            task = None if meta is None else meta.task()
+        except StateCorrupted as error:
+            raise StateCorrupted(f"the store at {self._store.path}: {error}") from error
+        return {} if task is None else task.states
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def local_meta(self) -> LocalMeta | None:
+        """How far the store has followed its changelog; None when it never began to."""
+        return self._local_meta
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Name of each state → description of its type, registered or only stored: for `TaskMeta.states`."""
+        return {**self._stored_types, **self._types}
+
+    def value(self, name: str, codec: Codec, type_description: str) -> ValueCache:
+        """The cache of a state with one value per key; the same one for the same name. JobError when the name
+        cannot be one, or has another type here or in what is stored."""
+        cache = self._caches.get(name)
+        if cache is not None:
+            if self._types[name] != type_description:
+                raise JobError(
+                    f"state {name!r} is declared twice, as {self._types[name]} and as {type_description}: "
+                    "give one of them another name"
+                )
+            return cache
+        cache = ValueCache(
+            name, codec, self._store, complete=self._complete, max_value_bytes=self._max_value_bytes
+        )
+        self._check_stored_type(name, type_description)
+        self._caches[name] = cache
+        self._types[name] = type_description
+        return cache
+
+    def _check_stored_type(self, name: str, type_description: str) -> None:
+        stored = self._stored_types.get(name, type_description)
+        if stored != type_description:
+            raise JobError(
+                f"state {name!r} holds {stored}, and the job now declares {type_description}: keep the type, "
+                "or give the state another name (it then starts empty)"
+            )
+
+    def preload(self, tokens: Iterable[Token]) -> None:
+        """`load` on every state registered so far."""
+        for cache in self._caches.values():
+            cache.load(tokens)
+
+    def mark_dirty(self, keys: Iterable[bytes]) -> None:
+        """Keys of entries to write again at the next checkpoint, with the value they have then: those which
+        an unfinished checkpoint wrote to the changelog and which are to be made void. They need not be
+        registered."""
+        self._void.update(keys)
+
+    def take_dirty(self) -> Dirty:
+        """Everything to be written, encoded; the same again until `committed`. JobError for a value that
+        cannot be stored (see `ValueCache.encode_dirty`)."""
+        entries: list[Entry] = []
+        for cache in self._caches.values():
+            entries += cache.encode_dirty()
+        if self._void:
+            keys = sorted(self._void.difference([key for key, _ in entries]))
+            entries += zip(keys, self._store.get_many(keys), strict=True)
+        return Dirty(entries)
+
+    def committed(self, dirty: Dirty, local_meta: LocalMeta) -> None:
+        """The changelog has the entries: now the store gets them, with the meta record, and the caches shrink
+        to their allowance. `OSError` when the disk refuses: the store is then behind the changelog by what
+        `local_meta` says."""
+        self._write(dirty.entries, local_meta)
+        self._void.clear()
+        for cache in self._caches.values():
+            cache.committed()
+        self._evict()
+
+    def _write(self, entries: Iterable[Entry], local_meta: LocalMeta) -> None:
+        self._store.write(entries, local_meta.encode())
+        self._local_meta = local_meta
+        self._stored_types = self._types_of(local_meta)
+
+    def _evict(self) -> None:
+        sizes = {name: cache.size_bytes() for name, cache in self._caches.items()}
+        used = sum(sizes.values())
+        allowed = self._budget.allowance(self, used)
+        if used > allowed:
+            for name, cache in self._caches.items():
+                cache.evict(sizes[name] * allowed // used)
+
+    def apply(self, entries: Sequence[Entry], local_meta: LocalMeta) -> None:
+        """Restore: writes changelog records, in their order, with the meta record. Any order of keys is fine;
+        some tens of thousands at a time are best. JobError when a state registered already has another type
+        in them."""
+        self._write(entries, local_meta)
+        for name, type_description in self._types.items():
+            self._check_stored_type(name, type_description)
+        if entries:
+            self._complete = False
+            for cache in self._caches.values():
+                cache.forget(complete=False)
+
+    def reset(self) -> None:
+        """Empties the store and all caches, to restore from the beginning."""
+        self._store.clear()
+        self._local_meta = None
+        self._stored_types = {}
+        self._void.clear()
+        self._complete = True
+        for cache in self._caches.values():
+            cache.forget(complete=True)
+
+    def discard(self) -> None:
+        """Forgets everything set since the last commit: the store is the truth again."""
+        self._complete = self._store.is_empty()
+        for cache in self._caches.values():
+            cache.forget(complete=self._complete)
+
+    def dirty_bytes(self) -> int:
+        """About how many bytes the next `take_dirty` gives."""
+        return sum(cache.dirty_bytes() for cache in self._caches.values())
+
+    def cache_bytes(self) -> int:
+        """About how much memory the objects take."""
+        return sum(cache.size_bytes() for cache in self._caches.values())
+
+    def size_bytes(self) -> int:
+        """About how much the store takes on disk and in its write buffers."""
+        return self._store.size_bytes()
+
+    def entry_count(self) -> int:
+        """About how many entries the store has (see `Store.entry_count`)."""
+        return self._store.entry_count()
+
+    def close(self) -> None:
+        """Closes the store; what was not committed is gone. Safe to call twice."""
+        self._budget.leave(self)
+        self._store.close()

@@ -1,0 +1,1 @@
+"""Brokers for tests: finding, starting and stopping them."""
