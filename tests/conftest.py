@@ -1,4 +1,5 @@
-"""Fixtures for all tests: brokers, started when the first test asks and stopped with the session, and unique names."""
+"""Fixtures for all tests: brokers, started when the first test asks and stopped with the session, and
+unique names."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.brokers.find import embedded, real_kafka
 
 @pytest.fixture
 def unique() -> Callable[[str], str]:
-    """`unique("orders")` is a name for a topic, group or id that nobody else uses, also on a shared broker."""
+    """`unique("orders")` is a name for a topic, group or id that nobody else uses, also on a shared
+    broker."""
 
     def name(purpose: str) -> str:
         return f"{purpose}-{uuid.uuid4().hex[:12]}"
@@ -52,5 +54,6 @@ def kafka_bootstrap(request: pytest.FixtureRequest, started_brokers: Callable[[s
 
 @pytest.fixture(scope="session")
 def real_bootstrap(started_brokers: Callable[[str], str]) -> str:
-    """Bootstrap servers of a real Kafka, for what the embedded broker does not have. Mark the test `kafka`."""
+    """Bootstrap servers of a real Kafka, for what the embedded broker does not have. Mark the test
+    `kafka`."""
     return started_brokers("kafka")

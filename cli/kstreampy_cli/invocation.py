@@ -30,8 +30,9 @@ class Invocation:
     def resolve(self, job: Job) -> Resolved:
         """The job's settings with all layers over them; JobError as `settings_source.resolve`."""
         file = find_file(self.job_file, self.overrides.config, os.environ)
-        code = {name: value for name, value in job.code_settings.items() if name != "sink_guarantee"}
-        return resolve(code, file, os.environ, self.overrides.settings, job_name=self.job_file.stem)
+        return resolve(
+            job.code_settings, file, os.environ, self.overrides.settings, job_name=self.job_file.stem
+        )
 
     def run_file(self, launcher: Launcher) -> None:
         """Runs the job file; each `env.execute()` in it comes to the launcher."""

@@ -1,12 +1,13 @@
-"""A small broker that speaks Kafka's protocol, for trying things out: started and stopped as a child process.
+"""A small broker that speaks Kafka's protocol, for trying things out: started and stopped as a child
+process.
 
-In here: `EmbeddedBroker`, around the optional package noida-db (`pip install "kstreampy[broker]"`). It serves topics,
-transactions and classic consumer groups from one process without a JVM; it is for development and tests, not for
-production. Not in here: any Kafka client.
-"""
+In here: `EmbeddedBroker`, around the optional package noida-db (`pip install "kstreampy[broker]"`). It
+serves topics, transactions and classic consumer groups from one process without a JVM; it is for
+development and tests, not for production. Not in here: any Kafka client."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import signal
@@ -50,8 +51,8 @@ def installed() -> bool:
 
 
 class EmbeddedBroker:
-    """Owns one child process. A context manager: started on entry, stopped on exit; what was written stays in
-    `data_dir` for the next start.
+    """Owns one child process. A context manager: started on entry, stopped on exit; what was written stays
+    in `data_dir` for the next start.
 
     `port` 0 takes a free one. The child's output goes to `broker.log` in the data directory.
     """
@@ -70,8 +71,9 @@ class EmbeddedBroker:
         return self.data_dir / "broker.log"
 
     def start(self, timeout_s: float = 20.0) -> str:
-        """Starts it and waits until it answers. Returns the bootstrap servers. JobError when the package is missing,
-        the port is taken or it ends at once (with the end of its log); BrokerUnavailable when it stays silent."""
+        """Starts it and waits until it answers. Returns the bootstrap servers. JobError when the package is
+        missing, the port is taken or it ends at once (with the end of its log); BrokerUnavailable when it
+        stays silent."""
         if self._process is not None and self._process.poll() is None:
             return self.bootstrap_servers
         if not installed():
@@ -143,9 +145,7 @@ class EmbeddedBroker:
             lines = self.log_file.read_text(errors="replace").splitlines()[-10:]
         except OSError:
             lines = []
-        return f"The end of its log {self.log_file}:\n" + "\n".join(
-            f"  {line}" for line in lines or ["(empty)"]
-        )
+        return f"The end of its log {self.log_file}:\n" + "\n".join(f"  {line}" for line in lines or ["(empty)"])
 
     def wait(self) -> int:
         """Waits until the process ends by itself or by a signal; its exit status."""
@@ -182,10 +182,8 @@ class EmbeddedBroker:
     @staticmethod
     def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
         """To the whole process group: the package's command may start the server as a child of its own."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
-        except ProcessLookupError:
-            pass
 
     def __enter__(self) -> EmbeddedBroker:
         self.start()

@@ -159,9 +159,7 @@ def coerce_time(value: Any) -> Any:
         return value
     if isinstance(value, datetime.time):
         offset = value.utcoffset() or datetime.timedelta()
-        return (
-            datetime.datetime.combine(datetime.date(2000, 1, 1), value.replace(tzinfo=None)) - offset
-        ).time()
+        return (datetime.datetime.combine(datetime.date(2000, 1, 1), value.replace(tzinfo=None)) - offset).time()
     refuse(value, "a time")
 
 

@@ -21,18 +21,14 @@ class RowTypeInfo(TypeInformation):
     names).
     """
 
-    def __init__(
-        self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None
-    ) -> None:
+    def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
         self._field_types = tuple(require_type(info, "ROW") for info in field_types)
         self._declared_names = field_names is not None
         names = [f"f{i}" for i in range(len(self._field_types))] if field_names is None else list(field_names)
         if not all(isinstance(name, str) for name in names):
             raise TypeError(f"ROW_NAMED: field names must be strings: {names}")
         if len(names) != len(self._field_types):
-            raise ValueError(
-                f"ROW_NAMED: {len(names)} names {names} for {len(self._field_types)} field types"
-            )
+            raise ValueError(f"ROW_NAMED: {len(names)} names {names} for {len(self._field_types)} field types")
         if len(set(names)) != len(names):
             raise ValueError(f"ROW_NAMED: a field name occurs twice: {names}")
         self._field_names = tuple(names)
@@ -66,9 +62,7 @@ class RowTypeInfo(TypeInformation):
             if len(values) != count:
                 raise TypeError(f"{len(values)} values for the {count} fields of {self}: {value!r:.200}")
             try:
-                return new_row(
-                    names, [coerce(item) for coerce, item in zip(coercers, values, strict=True)], kind
-                )
+                return new_row(names, [coerce(item) for coerce, item in zip(coercers, values, strict=True)], kind)
             except TypeError as error:
                 _name_culprit(names, coercers, values, error)
 
@@ -89,11 +83,7 @@ class RowTypeInfo(TypeInformation):
             return [value.get(name) for name in names]
         if isinstance(value, (tuple, list)):
             return value
-        if (
-            dataclasses.is_dataclass(value)
-            or hasattr(value, "__struct_fields__")
-            or hasattr(value, "__dict__")
-        ):
+        if dataclasses.is_dataclass(value) or hasattr(value, "__struct_fields__") or hasattr(value, "__dict__"):
             try:
                 return [getattr(value, name) for name in names]
             except AttributeError as error:
@@ -118,9 +108,7 @@ class RowTypeInfo(TypeInformation):
     def from_internal_type(self, obj: Any) -> Any:
         if obj is None:
             return None
-        values = [
-            info.from_internal_type(item) for info, item in zip(self._field_types, obj[1:], strict=True)
-        ]
+        values = [info.from_internal_type(item) for info, item in zip(self._field_types, obj[1:], strict=True)]
         return new_row(self._field_names, values, RowKind(obj[0]))
 
     def _identity(self) -> tuple[Any, ...]:

@@ -152,6 +152,4 @@ def _convert(key: str, value: Any, value_type: type) -> Any:
             raise ValueError("it has a fraction")
         return value_type(value)
     except (KeyError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"Configuration: {key} = {value!r} cannot be read as {value_type.__name__}"
-        ) from error
+        raise ValueError(f"Configuration: {key} = {value!r} cannot be read as {value_type.__name__}") from error

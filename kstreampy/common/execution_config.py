@@ -52,9 +52,7 @@ class ExecutionConfig:
 
     def set_auto_watermark_interval(self, interval: Amount) -> ExecutionConfig:
         """How often watermarks are emitted; 0 switches periodic watermarks off."""
-        return self._set(
-            "_auto_watermark_interval_ms", _at_least(0, to_millis(interval), "auto watermark interval")
-        )
+        return self._set("_auto_watermark_interval_ms", _at_least(0, to_millis(interval), "auto watermark interval"))
 
     def get_auto_watermark_interval(self) -> int:
         return self._auto_watermark_interval_ms
@@ -96,9 +94,7 @@ class ExecutionConfig:
 
     def set_task_cancellation_timeout(self, timeout: Amount) -> ExecutionConfig:
         """0 switches the time limit off."""
-        return self._set(
-            "_task_cancellation_timeout_ms", _at_least(0, to_millis(timeout), "cancellation timeout")
-        )
+        return self._set("_task_cancellation_timeout_ms", _at_least(0, to_millis(timeout), "cancellation timeout"))
 
     def enable_force_kryo(self) -> ExecutionConfig:
         return self._set("_force_kryo", True)

@@ -13,9 +13,7 @@ __all__ = ["JobExecutionResult"]
 class JobExecutionResult:
     """The job's id, how long it ran in ms, and its accumulators by name."""
 
-    def __init__(
-        self, job_id: JobID, net_runtime_ms: int, accumulators: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, job_id: JobID, net_runtime_ms: int, accumulators: Mapping[str, Any] | None = None) -> None:
         self._job_id = job_id
         self._net_runtime_ms = net_runtime_ms
         self._accumulators = dict(accumulators or {})

@@ -195,9 +195,7 @@ class KafkaRecordSerializationSchema(ABC):
     """Elements to records. Users build one from value and key schemas with `builder()`, or subclass it."""
 
     @abstractmethod
-    def serialize(
-        self, value: Any, context: KafkaSinkContext, timestamp: int | None
-    ) -> ProducerRecord | None:
+    def serialize(self, value: Any, context: KafkaSinkContext, timestamp: int | None) -> ProducerRecord | None:
         """The record to write, None to write nothing. `timestamp` in ms, None when the element has none. Any
         exception is an encode error of this record."""
 
@@ -254,8 +252,7 @@ class SchemaRecordSerializer(KafkaRecordSerializationSchema):
         partition = self.partitioner(key, value, count)
         if not isinstance(partition, int) or not 0 <= partition < count:
             raise ValueError(
-                f"the partitioner must return a partition of topic {topic!r}, 0 to {count - 1}, "
-                f"not {partition!r}"
+                f"the partitioner must return a partition of topic {topic!r}, 0 to {count - 1}, not {partition!r}"
             )
         return partition
 
@@ -316,9 +313,7 @@ class KafkaRecordSerializationSchemaBuilder:
         if self._topic is None and self._selector is None:
             raise JobError(f"{_BUILDER}: no topic: call set_topic(name) or set_topic_selector(function)")
         if self._topic is not None and self._selector is not None:
-            raise JobError(
-                f"{_BUILDER}: both set_topic and set_topic_selector were called: call only one of them"
-            )
+            raise JobError(f"{_BUILDER}: both set_topic and set_topic_selector were called: call only one of them")
         if self._value is None:
             raise JobError(f"{_BUILDER}: no value schema: call set_value_serialization_schema(schema)")
         return SchemaRecordSerializer(

@@ -19,9 +19,7 @@ class OutputTag:
 
     __slots__ = ("tag_id", "type_info")
 
-    def __init__(
-        self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None
-    ) -> None:
+    def __init__(self, tag_id: str, type_info: TypeInformation | Sequence[TypeInformation] | None = None) -> None:
         if not isinstance(tag_id, str):
             raise TypeError(f"OutputTag: the id must be a string, not {tag_id!r}")
         if not tag_id:
@@ -39,7 +37,5 @@ class OutputTag:
 
     def __repr__(self) -> str:
         return (
-            f"OutputTag({self.tag_id!r})"
-            if self.type_info is None
-            else f"OutputTag({self.tag_id!r}, {self.type_info})"
+            f"OutputTag({self.tag_id!r})" if self.type_info is None else f"OutputTag({self.tag_id!r}, {self.type_info})"
         )

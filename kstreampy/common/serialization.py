@@ -110,25 +110,19 @@ class RowFieldExtractorSchema(SerializationSchema):
 
     def __init__(self, field_index: int) -> None:
         if type(field_index) is not int or field_index < 0:
-            raise ValueError(
-                f"RowFieldExtractorSchema: field_index must be an int of at least 0, not {field_index!r}"
-            )
+            raise ValueError(f"RowFieldExtractorSchema: field_index must be an int of at least 0, not {field_index!r}")
         self.field_index = field_index
 
     def serialize(self, value: Any) -> bytes | None:
         try:
             field = value[self.field_index]
         except IndexError:
-            raise ValueError(
-                f"RowFieldExtractorSchema: no field {self.field_index} in {value!r:.200}"
-            ) from None
+            raise ValueError(f"RowFieldExtractorSchema: no field {self.field_index} in {value!r:.200}") from None
         if field is None or type(field) is bytes:
             return field
         if isinstance(field, (bytearray, memoryview)):
             return bytes(field)
-        raise TypeError(
-            f"RowFieldExtractorSchema: field {self.field_index} must be bytes, not {type(field).__name__}"
-        )
+        raise TypeError(f"RowFieldExtractorSchema: field {self.field_index} must be bytes, not {type(field).__name__}")
 
 
 class Encoder:
@@ -157,6 +151,4 @@ def _codec_name(who: str, charset: str) -> str:
     try:
         return codecs.lookup(charset).name
     except LookupError:
-        raise JobError(
-            f"{who}: Python knows no charset {charset!r}; use one of its codecs, such as 'UTF-8'"
-        ) from None
+        raise JobError(f"{who}: Python knows no charset {charset!r}; use one of its codecs, such as 'UTF-8'") from None

@@ -94,9 +94,7 @@ class Row:
     def __call__(self, *args: Any) -> Row:
         """A new row whose field names are this row's values."""
         if len(args) > len(self._values):
-            raise ValueError(
-                f"{self!r} names {len(self._values)} fields, but {len(args)} values were given: {args!r}"
-            )
+            raise ValueError(f"{self!r} names {len(self._values)} fields, but {len(args)} values were given: {args!r}")
         return new_row(tuple(str(name) for name in self._values), list(args), self._row_kind)
 
     def __contains__(self, item: object) -> bool:

@@ -89,9 +89,7 @@ class WatermarkStrategy:
             )
         return WatermarkStrategy(factory)
 
-    def with_timestamp_assigner(
-        self, timestamp_assigner: TimestampAssigner | AssignerFunction
-    ) -> WatermarkStrategy:
+    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner | AssignerFunction) -> WatermarkStrategy:
         """Takes a `TimestampAssigner` or any function `(value, record_timestamp) -> int ms`."""
         if isinstance(timestamp_assigner, TimestampAssigner):
             return replace(self, timestamp_assigner=timestamp_assigner.extract_timestamp)
@@ -129,7 +127,5 @@ class WatermarkStrategy:
             return None
         generator = self.generator_factory()
         if not isinstance(generator, WatermarkGenerator):
-            raise TypeError(
-                f"the factory given to for_generator made {generator!r}, which is no WatermarkGenerator"
-            )
+            raise TypeError(f"the factory given to for_generator made {generator!r}, which is no WatermarkGenerator")
         return generator

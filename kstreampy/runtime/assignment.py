@@ -48,7 +48,9 @@ class Assignment:
 
     def join(self, instance_id: str | None) -> None:
         self.resources.health.joining(self.uid)
-        self.consumer = self.resources.broker.consumer(self.layout.group, self.layout.topics, self, instance_id=instance_id)
+        self.consumer = self.resources.broker.consumer(
+            self.layout.group, self.layout.topics, self, instance_id=instance_id
+        )
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Start]:
         self.joined = True
@@ -131,7 +133,9 @@ class Assignment:
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
         self.resources.metrics.rebalance(self.uid, "lost")
-        _log.warning("stage %s: lost %s; what was not committed is redone by the new owner", self.uid, _listed(partitions))
+        _log.warning(
+            "stage %s: lost %s; what was not committed is redone by the new owner", self.uid, _listed(partitions)
+        )
         self._close(self._owners(partitions))
 
     def _owners(self, partitions: Sequence[TopicPartition]) -> list[Task]:

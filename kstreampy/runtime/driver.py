@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 from kstreampy.broker.broker import Producer, TopicPartition
-from kstreampy.errors import KStreamError, TaskMigrated
+from kstreampy.errors import TaskMigrated
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.checkpoint import Checkpoint
 from kstreampy.runtime.layout import StageLayout
@@ -232,11 +233,11 @@ class Driver:
         _quietly("the producer", self.producer.close)
 
 
-def _quietly(what: str, close: object) -> None:
+def _quietly(what: str, close: Callable[[], object]) -> None:
     """Closes one thing among several; an error in it must not keep the others open."""
     try:
-        close()  # type: ignore[operator]  # a method without arguments
+        close()
     except TaskMigrated:
         _log.debug("closing %s: it was already taken over", what)
-    except (KStreamError, Exception) as error:
+    except Exception as error:
         _log.warning("closing %s: %s: %s", what, type(error).__name__, error)

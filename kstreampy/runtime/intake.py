@@ -100,9 +100,7 @@ class TopicIntake:
 
     def at_end(self) -> bool:
         stopping = self.progress.stopping
-        return all(
-            tp in stopping and self.progress.positions.get(tp, 0) >= stopping[tp] for tp in self.partitions
-        )
+        return all(tp in stopping and self.progress.positions.get(tp, 0) >= stopping[tp] for tp in self.partitions)
 
     def close(self) -> None: ...
 

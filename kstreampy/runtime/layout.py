@@ -95,7 +95,8 @@ def _stage_layout(
         inputs = tuple((TopicPartition(origin.topic, number),) for number in range(infos[origin.topic].partitions))
         upstream = tuple(f"{sender}/{n}" for sender in origin.senders for n in range(layouts[sender].tasks))
     else:
-        assert isinstance(origin, ConnectorInput) and changelog is not None, "a connector's stage keeps its positions"
+        assert isinstance(origin, ConnectorInput), "there are three kinds of input"
+        assert changelog is not None, "a connector's stage keeps its positions"
         names = (changelog.name,)
         inputs = tuple((TopicPartition(changelog.name, number),) for number in range(changelog.partitions))
     retention = None
@@ -110,7 +111,9 @@ def _user_topics(stage: Stage, origin: TopicInput, broker: Broker) -> dict[str, 
     if origin.pattern is not None:
         found = broker.topics_matching(origin.pattern)
         if not found:
-            raise JobError(f"source {stage.input.name!r}: no topic matches {origin.pattern!r}: create one before starting the job")
+            raise JobError(
+                f"source {stage.input.name!r}: no topic matches {origin.pattern!r}: create one before starting the job"
+            )
     else:
         wanted = origin.topics or tuple(sorted({tp.topic for tp in origin.partitions or ()}))
         found = broker.topics(wanted)

@@ -173,7 +173,9 @@ class Opening:
                 return self._with_reset(offsets, partitions, found, f"group {group!r} has no offset for")
             case OffsetKind.GIVEN:
                 found = {tp: offsets.given[tp] for tp in partitions if tp in offsets.given}
-                return self._with_reset(offsets, partitions, found, "KafkaOffsetsInitializer.offsets names no offset for")
+                return self._with_reset(
+                    offsets, partitions, found, "KafkaOffsetsInitializer.offsets names no offset for"
+                )
 
     def _with_reset(
         self, offsets: Offsets, partitions: Sequence[TopicPartition], found: Mapping[TopicPartition, int], what: str

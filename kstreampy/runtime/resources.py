@@ -42,7 +42,9 @@ class Stores:
             return self._open_rocks(path, self.rocks_budget)
         except StateCorrupted as error:
             aside = self.directory.quarantine(path)
-            _log.error("local state of %s/%d is damaged (%s): set aside as %s and rebuilt", stage, partition, error, aside)
+            _log.error(
+                "local state of %s/%d is damaged (%s): set aside as %s and rebuilt", stage, partition, error, aside
+            )
             return self._open_rocks(path, self.rocks_budget)
 
     def _open_rocks(self, path: Path, budget: RocksBudget) -> KeyedState:

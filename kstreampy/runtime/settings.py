@@ -110,9 +110,7 @@ class Settings(BaseSettings):
     state_memory_bytes: Bytes | None = Field(
         None, description="memory of this worker's state (default: a share of the container's limit)"
     )
-    cache_bytes: Bytes | None = Field(
-        None, description="of the state memory, for objects (default: two thirds)"
-    )
+    cache_bytes: Bytes | None = Field(None, description="of the state memory, for objects (default: two thirds)")
     dirty_bytes: Bytes | None = Field(
         None, description="changed state that brings the next checkpoint forward (default: from the cache)"
     )
@@ -123,8 +121,8 @@ class Settings(BaseSettings):
     restart_workers: bool = Field(
         False, description="with several workers: start a crashed one again instead of ending all"
     )
-    log_level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_word)] = (
-        Field("info", description="debug, info, warning, error or critical")
+    log_level: Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_word)] = Field(
+        "info", description="debug, info, warning, error or critical"
     )
     log_format: Annotated[Literal["text", "json"], BeforeValidator(_word)] = Field(
         "text", description="text or json, on standard error"
@@ -205,9 +203,7 @@ class Settings(BaseSettings):
     @property
     def memory(self) -> MemoryBudget:
         """How this worker's memory is divided; reads the container's limit where nothing is set."""
-        return memory_budget(
-            self.state_memory_bytes, self.cache_bytes, self.dirty_bytes, workers=self.workers
-        )
+        return memory_budget(self.state_memory_bytes, self.cache_bytes, self.dirty_bytes, workers=self.workers)
 
     def secrets(self) -> list[str]:
         """The values that must never be shown, for the log's filter."""

@@ -68,9 +68,7 @@ def flatten_kafka(table: object, origin: str) -> dict[str, str]:
     """
     flat: dict[str, str] = {}
     if not isinstance(table, Mapping):
-        raise JobError(
-            f"setting 'kafka' (from {origin}) must be a table of client settings such as sasl.username"
-        )
+        raise JobError(f"setting 'kafka' (from {origin}) must be a table of client settings such as sasl.username")
     _flatten(table, "", flat, origin)
     return flat
 

@@ -33,9 +33,7 @@ _NOT_SETTINGS: Final = {CONFIG_VARIABLE, DEBUG_VARIABLE, WORKER_VARIABLE}
 # Kubernetes puts the address of every Service into the environment of every pod: a Service named
 # `kstreampy-kafka` gives KSTREAMPY_KAFKA_SERVICE_HOST and KSTREAMPY_KAFKA_PORT=tcp://… These are nobody's
 # settings.
-_SERVICE_LINK: Final = re.compile(
-    r".*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
-)
+_SERVICE_LINK: Final = re.compile(r".*_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SERVICE_ADDRESS: Final = re.compile(r"(tcp|udp|sctp)://.*")
 
 _UNITS: Final = ("_ms", "_s", "_bytes")
@@ -62,8 +60,7 @@ class Resolved:
                 shown.append((name, masked(name, value), self.origin[name]))
                 continue
             shown.extend(
-                (f"kafka.{key}", masked(key, value[key]), self.origin[f"kafka.{key}"])
-                for key in sorted(value)
+                (f"kafka.{key}", masked(key, value[key]), self.origin[f"kafka.{key}"]) for key in sorted(value)
             )
         return shown
 
@@ -175,9 +172,7 @@ def _put_environment(merged: _Merged, env: Mapping[str, str]) -> None:
         rest = variable.removeprefix(PREFIX)
         if rest == variable or value == "" or variable in _NOT_SETTINGS or rest.startswith("TEST_"):
             continue
-        if _SERVICE_LINK.fullmatch(variable) or (
-            variable.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value)
-        ):
+        if _SERVICE_LINK.fullmatch(variable) or (variable.endswith("_PORT") and _SERVICE_ADDRESS.fullmatch(value)):
             continue
         origin = f"environment {variable}"
         if rest.startswith("KAFKA_"):

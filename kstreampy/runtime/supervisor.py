@@ -69,9 +69,7 @@ def parse_membership(text: str | None) -> Membership | None:
         return None
     parts = text.split("/")
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
-        raise JobError(
-            f"{WORKER_VARIABLE} is set by kstreampy for its own workers: unset it (it is {text!r})"
-        )
+        raise JobError(f"{WORKER_VARIABLE} is set by kstreampy for its own workers: unset it (it is {text!r})")
     return Membership(*(int(part) for part in parts))
 
 

@@ -11,7 +11,7 @@ In here: `Task`, which hands batches to its chain and keeps its progress. Not in
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from kstreampy.broker.broker import Chunk, TopicPartition
@@ -48,7 +48,9 @@ class Task:
     intake: Intake
     chain: Operator
 
-    def __init__(self, layout: StageLayout, number: int, context: TaskContext, partitions: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self, layout: StageLayout, number: int, context: TaskContext, partitions: Sequence[TopicPartition]
+    ) -> None:
         self.layout = layout
         self.number = number
         self.context = context
@@ -105,8 +107,8 @@ class Task:
             self._run(self.intake.read())
         return self.records_in > before
 
-    def _run(self, arrivals: object) -> None:
-        for arrival in arrivals:  # type: ignore[attr-defined]  # an iterator of Arrival
+    def _run(self, arrivals: Iterator[Arrival]) -> None:
+        for arrival in arrivals:
             self._hand_on(arrival)
         self.changed = True
 

@@ -61,7 +61,9 @@ def run_worker(
         metrics.worker(settings.application_id, worker_id, settings.guarantee)
         memory = settings.memory
         stores = Stores(
-            directory, CacheBudget(memory.cache_bytes), RocksBudget(memory.store_bytes) if directory is not None else None
+            directory,
+            CacheBudget(memory.cache_bytes),
+            RocksBudget(memory.store_bytes) if directory is not None else None,
         )
         resources = Resources(layout, settings, broker, stores, metrics, health, clock, worker_id)
         _drive(resources, _stages(resources), stop, in_memory=in_memory)
@@ -112,7 +114,9 @@ def _drive(resources: Resources, stages: tuple[StageLayout, ...], stop: StopSign
                     raise
                 resources.health.broker_lost(str(error))
                 resources.metrics.broker_up(False)
-                _log.warning("the broker is unavailable (%s): trying again for %.0f s", error, bound_s - (now - away_since))
+                _log.warning(
+                    "the broker is unavailable (%s): trying again for %.0f s", error, bound_s - (now - away_since)
+                )
             if stop.requested():
                 _log.warning("stopping without a last checkpoint: what was not committed is redone at the next start")
                 return

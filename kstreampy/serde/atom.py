@@ -1,4 +1,4 @@
-"""The bytes of values that have no parts: big ints, text, dates and times, Decimal, UUID.
+"""The bytes of values that have no parts: text, big ints, dates and times, amounts of time, Decimal, UUID.
 
 In here: one exact, reversible byte form per type, shared by keys (`serde/key.py`) and values
 (`serde/value.py`). What holds other values (tuples, rows, dataclasses ...) is theirs.
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kstreampy.common.time import Duration, Instant, Time
+
 _DATE = Struct(">I")
 _TIME = Struct(">BBBIB")
 _DATETIME = Struct(">IBBBIB")
@@ -21,9 +23,10 @@ _TIMEDELTA = Struct(">iii")
 
 
 class Atom(NamedTuple):
-    """How one type becomes bytes and comes back. `decode` raises ValueError for bytes that `encode` cannot
-    have made, or another exception where a constructor of the standard library does."""
+    """How one type becomes bytes and comes back. `tag`, one byte, stands for the type and never changes. `decode` raises
+    ValueError for bytes that `encode` cannot have made, or another exception where a constructor of the standard library does."""
 
+    tag: bytes
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
 
@@ -79,8 +82,8 @@ def _decode_zone(data: bytes) -> tzinfo | None:
             return ZoneInfo(name)
         except ZoneInfoNotFoundError as error:
             raise ValueError(
-                f"time zone {name!r} is not known on this machine: install the package tzdata, or the operating "
-                "system's time zone data"
+                f"time zone {name!r} is not known on this machine: install the package tzdata or the "
+                "operating system's time zone data"
             ) from error
     raise ValueError(f"unknown kind of time zone {kind!r}")
 
@@ -161,12 +164,26 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-DATE = Atom(_encode_date, _decode_date)
-TIME = Atom(_encode_time, _decode_time)
-"""Wall time, fold and zone, as `DATETIME`."""
-DATETIME = Atom(_encode_datetime, _decode_datetime)
-"""Wall time, fold, and the zone by name or offset: 12:00+02:00 and 10:00+00:00 have different bytes."""
-TIMEDELTA = Atom(_encode_timedelta, _decode_timedelta)
-DECIMAL = Atom(_encode_decimal, _decode_decimal)
-"""Its text: 1.0 and 1.00 have different bytes, as they print differently."""
-UUID_ = Atom(_encode_uuid, _decode_uuid)
+def _encode_instant(value: Instant) -> bytes:
+    return value.nanos.to_bytes(4, "big") + encode_int(value.seconds)
+
+
+def _decode_instant(data: bytes) -> Instant:
+    return Instant(decode_int(data[4:]), int.from_bytes(data[:4], "big"))
+
+
+ATOMS: dict[type, Atom] = {
+    date: Atom(b"D", _encode_date, _decode_date),
+    time: Atom(b"T", _encode_time, _decode_time),
+    datetime: Atom(b"M", _encode_datetime, _decode_datetime),
+    timedelta: Atom(b"P", _encode_timedelta, _decode_timedelta),
+    Decimal: Atom(b"N", _encode_decimal, _decode_decimal),
+    UUID: Atom(b"U", _encode_uuid, _decode_uuid),
+    Instant: Atom(b"J", _encode_instant, _decode_instant),
+    Duration: Atom(b"K", lambda value: encode_int(value.nanos), lambda data: Duration(decode_int(data))),
+    Time: Atom(
+        b"L", lambda value: encode_int(value.to_milliseconds()), lambda data: Time.milliseconds(decode_int(data))
+    ),
+}
+"""Times and datetimes are their wall time, fold, and the zone by name or offset: 12:00+02:00 and 10:00+00:00 have
+different bytes. Decimals are their text: 1.0 and 1.00 have different bytes, as they print differently."""

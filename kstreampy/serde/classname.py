@@ -75,9 +75,7 @@ def class_of(name: str) -> type:
             "import its module in the job's file, or keep the old name as an alias if it was renamed"
         )
     if not isinstance(found, type) or not (found in _storable or is_storable(found)):
-        raise ValueError(
-            f"{name!r} is in stored data, but it is not a dataclass, an Enum or a named tuple here"
-        )
+        raise ValueError(f"{name!r} is in stored data, but it is not a dataclass, an Enum or a named tuple here")
     _storable.add(found)
     return found
 

@@ -4,22 +4,21 @@ In here: how a list of values becomes one piece of bytes, self-describing as in 
 values have in common is found by checks that run in C over the whole list, and decides the form, which is the
 first byte:
 
-    plain     None, bool, int, float, str, bytes, and lists and dicts of these: one MessagePack array tuples
-    tuples of plain scalars: the same records   tuples, named tuples, dataclasses, Rows or dicts of one shape:
-    one column per field, each in its own form atoms     datetimes, Decimals and the like, all of one type (or
-    None): their bytes members   members of one Enum: their names general   anything else: one by one
+    plain     None, bool, int, float, str, bytes, and lists and dicts of these: one MessagePack array
+    tuples    tuples of plain scalars: the same
+    records   tuples, named tuples, dataclasses, Rows or dicts of one shape: a column per field, each in its form
+    atoms     datetimes, Decimals and the like, all of one type (or None): their bytes
+    members   members of one Enum: their names
+    general   anything else: one by one
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from enum import Enum, Flag
 from itertools import chain
 from operator import attrgetter
 from typing import Any
-from uuid import UUID
 
 from msgspec import msgpack
 
@@ -42,8 +41,7 @@ _MAX_COLUMN_DEPTH = 8
 
 
 def encode_many(values: list[Any]) -> bytes:
-    """TypeError for a type that is not supported; ValueError for a value that is too deep or contains
-    itself."""
+    """TypeError for a type that is not supported; ValueError for a value too deep or containing itself."""
     return _encode_column(values, 0)
 
 
@@ -66,7 +64,7 @@ def _encode_column(values: Sequence[Any], depth: int) -> bytes:
                 return form
         elif len(types) == 2 and _NONE in types:
             (cls,) = types - {_NONE}
-            if cls in _ATOM_TYPES:
+            if cls in atom.ATOMS:
                 return _encode_atoms(values, cls)
         if _DOCUMENT.issuperset(types) and _is_plain(values):
             return _PLAIN + _encode(values)
@@ -87,7 +85,7 @@ def _encode_uniform(values: Sequence[Any], cls: type, depth: int) -> bytes | Non
         return _encode_dicts(values, depth)
     if cls is Row:
         return _encode_rows(values, depth)
-    if cls in _ATOM_TYPES:
+    if cls in atom.ATOMS:
         return _encode_atoms(values, cls)
     if issubclass(cls, Enum):
         if issubclass(cls, Flag):
@@ -121,9 +119,9 @@ def _is_plain(values: Iterable[Any]) -> bool:
 
 
 def _encode_atoms(values: Sequence[Any], cls: type) -> bytes:
-    code, form = _ATOM_TYPES[cls]
+    form = atom.ATOMS[cls]
     encode = form.encode
-    return _ATOMS + _encode([code, [None if item is None else encode(item) for item in values]])
+    return _ATOMS + _encode([form.tag, [None if item is None else encode(item) for item in values]])
 
 
 def _encode_dicts(values: Sequence[dict[Any, Any]], depth: int) -> bytes | None:
@@ -188,8 +186,8 @@ def _decode_rows(rest: list[Any], rows: Iterable[tuple[Any, ...]], width: int) -
 
 
 def _decode_atoms(data: bytes) -> list[Any]:
-    code, parts = _decode_pair(data)
-    decode = _ATOM_DECODERS[code]
+    tag, parts = _decode_pair(data)
+    decode = _ATOM_DECODERS[tag]
     return [None if part is None else decode(part) for part in parts]
 
 
@@ -211,15 +209,7 @@ def _decode_general(data: bytes) -> list[Any]:
     return values
 
 
-_ATOM_TYPES: dict[type, tuple[int, atom.Atom]] = {
-    date: (0, atom.DATE),
-    time: (1, atom.TIME),
-    datetime: (2, atom.DATETIME),
-    timedelta: (3, atom.TIMEDELTA),
-    Decimal: (4, atom.DECIMAL),
-    UUID: (5, atom.UUID_),
-}
-_ATOM_DECODERS = {code: form.decode for code, form in _ATOM_TYPES.values()}
+_ATOM_DECODERS = {form.tag: form.decode for form in atom.ATOMS.values()}
 
 
 def _no_extension(code: int, data: memoryview) -> Any:

@@ -34,9 +34,7 @@ class Layout:
             self.names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]  # checked by is_named_tuple
             self.take = tuple
             self.build = _named_tuple_builder(cls)
-            self.defaults = {
-                name: _constant(value) for name, value in getattr(cls, "_field_defaults", {}).items()
-            }
+            self.defaults = {name: _constant(value) for name, value in getattr(cls, "_field_defaults", {}).items()}
         else:
             self.names = tuple(field.name for field in fields(cls))
             self.take = _taker(self.names)
@@ -83,9 +81,7 @@ def layout_named(class_name: str) -> Layout:
     if layout is not None:
         return layout
     if not (is_storable_dataclass(cls) or is_named_tuple(cls)):
-        raise ValueError(
-            f"{class_name!r} is in stored data as a dataclass or named tuple, but it is neither here"
-        )
+        raise ValueError(f"{class_name!r} is in stored data as a dataclass or named tuple, but it is neither here")
     return layout_of(cls)
 
 

@@ -12,17 +12,14 @@ bytes.
 
 In here: tokens, typed bytes, and the choice of the partition. The hash itself is in `serde/murmur2.py`.
 
-Supported: str, int of any size, float, bool, bytes, date, time, datetime, timedelta, Decimal, UUID, members
-of an Enum or Flag, and tuple, list, frozenset, Row, named tuple and dataclass of these, where None may stand
-too. Dataclasses, named tuples and enums are known by `module:qualname` (`serde/classname.py`): renaming one
-makes other keys.
+Supported: str, int of any size, float, bool, bytes, date, time, datetime, timedelta, Instant, Duration, Time, Decimal, UUID,
+members of an Enum or Flag, and tuple, list, frozenset, Row, named tuple and dataclass of these, where None may stand too.
+Dataclasses, named tuples and enums are known by `module:qualname` (`serde/classname.py`): renaming one makes other keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from enum import Enum, Flag
 from struct import Struct, pack, unpack
 from typing import Any
@@ -50,9 +47,7 @@ def token(key: Any) -> Token:
     if type(key) is str or type(key) is int:
         return key
     if key is None:
-        raise TypeError(
-            "the key is None: every record of a keyed stream needs a key, so give the missing ones a value"
-        )
+        raise TypeError("the key is None: every record of a keyed stream needs a key, so give the missing ones a value")
     return _encode(key, 0)
 
 
@@ -285,20 +280,10 @@ def _split(data: bytes) -> list[bytes]:
 def _unsupported(key: Any) -> TypeError:
     cls = type(key)
     return TypeError(
-        f"a value of type {cls.__module__}.{cls.__qualname__} cannot be a key: use str, int, bytes or another of "
-        "the types listed in kstreampy.serde.key, such as a tuple or a dataclass of these (a subclass of str, int, "
-        "float or bytes, or a numpy scalar, has to be converted, for example with str(key))"
+        f"a value of type {cls.__module__}.{cls.__qualname__} cannot be a key: use str, int, bytes or another "
+        "of the types listed in kstreampy.serde.key, such as a tuple or a dataclass of these; turn numpy "
+        "scalars and subclasses of str, int, float or bytes into these, for example with str(key)"
     )
-
-
-_ATOMS: dict[type, tuple[bytes, atom.Atom]] = {
-    date: (b"D", atom.DATE),
-    time: (b"T", atom.TIME),
-    datetime: (b"M", atom.DATETIME),
-    timedelta: (b"P", atom.TIMEDELTA),
-    Decimal: (b"N", atom.DECIMAL),
-    UUID: (b"U", atom.UUID_),
-}
 
 
 def _atom_encoder(tag: bytes, encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
@@ -312,7 +297,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     bool: lambda key: b"?\1" if key else b"?\0",
     bytes: lambda key: b"b" + key,
     type(None): lambda _: b"0",
-    **{cls: _atom_encoder(tag, form.encode) for cls, (tag, form) in _ATOMS.items()},
+    **{cls: _atom_encoder(form.tag, form.encode) for cls, form in atom.ATOMS.items()},
 }
 _BOOLS = {b"\0": False, b"\1": True}
 _NONE = {b"": None}
@@ -330,5 +315,5 @@ _DECODERS: dict[bytes, Callable[[bytes], Any]] = {
     b"R": _decode_row,
     b"E": _decode_member,
     b"C": _decode_object,
-    **{tag: form.decode for tag, form in _ATOMS.values()},
+    **{form.tag: form.decode for form in atom.ATOMS.values()},
 }

@@ -3,10 +3,10 @@
 In here: `pack`, `pack_split`, `pack_marks` and `unpack`. The form of the values is the codec's
 (`serde/typed.py`).
 
-A message is one version byte and one MessagePack array: marks, keys, values (bytes of the codec),
-timestamps, headers. The first mark is that of the task whose records these are; a message without records may
-carry marks of several tasks. A mark's watermark and its `final` hold *after* the records of its message, not
-before.
+A message is one version byte and one MessagePack array: marks, values (bytes of the codec), keys,
+timestamps, headers, and how keys and timestamps were written. The first mark is that of the task whose
+records these are; a message without records may carry marks of several tasks. A mark's watermark and its
+`final` hold *after* the records of its message, not before.
 """
 
 from __future__ import annotations
@@ -14,24 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import sub
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import msgpack
 
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers, Token
 from kstreampy.serde.key import from_typed_bytes, typed_bytes
+from kstreampy.serde.typed import Codec
 
 VERSION = b"\x01"
 _KEY_TYPES = frozenset((str, int, bytes))
 _RARE_KEY_TYPES = frozenset((bytes,))
-
-
-class ColumnCodec(Protocol):
-    """What is needed of a codec here."""
-
-    def encode_many(self, values: list[Any], /) -> bytes: ...
-    def decode_many(self, data: bytes, /) -> list[Any]: ...
 
 
 class Mark(NamedTuple):
@@ -67,17 +61,14 @@ _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(_Message).decode
 
 
-def pack(batch: Batch, codec: ColumnCodec, mark: Mark) -> bytes:
-    """One message of all records of the batch (none is fine). Errors are the codec's: TypeError or
-    ValueError."""
+def pack(batch: Batch, codec: Codec, mark: Mark) -> bytes:
+    """One message of all records of the batch (none is fine). Errors are the codec's."""
     if not batch.values:
         return pack_marks([mark])
     values = codec.encode_many(batch.values)
     timestamps, steps = _steps(batch.timestamps)
     try:
-        return VERSION + _encode(
-            _Message([mark], values, batch.keys, timestamps, batch.headers, False, steps)
-        )
+        return VERSION + _encode(_Message([mark], values, batch.keys, timestamps, batch.headers, False, steps))
     except (
         OverflowError,
         UnicodeEncodeError,
@@ -86,7 +77,7 @@ def pack(batch: Batch, codec: ColumnCodec, mark: Mark) -> bytes:
         return VERSION + _encode(_Message([mark], values, keys, batch.timestamps, batch.headers, True, False))
 
 
-def pack_split(batch: Batch, codec: ColumnCodec, mark: Mark, max_bytes: int) -> list[bytes]:
+def pack_split(batch: Batch, codec: Codec, mark: Mark, max_bytes: int) -> list[bytes]:
     """As `pack`, in as many messages as keep each at or below `max_bytes`; only a single record may exceed
     it.
 
@@ -112,12 +103,12 @@ def pack_marks(marks: Sequence[Mark]) -> bytes:
     return VERSION + _encode(_Message(list(marks)))
 
 
-def unpack(data: bytes, codec: ColumnCodec) -> Packed:
+def unpack(data: bytes, codec: Codec) -> Packed:
     """ValueError for bytes that `pack` has not made, of another version, or damaged."""
     if data[:1] != VERSION:
         raise ValueError(
-            f"not a packed batch of version {VERSION[0]}, it begins {data[:20]!r}: the topic holds something else, or "
-            "was written by another version of kstreampy, which then has to finish what it has written"
+            f"not a packed batch of version {VERSION[0]}, it begins {data[:20]!r}: the topic holds something "
+            "else, or was written by another version of kstreampy, which has to finish what it has written"
         )
     try:
         message = _decode(memoryview(data)[1:])
@@ -128,7 +119,7 @@ def unpack(data: bytes, codec: ColumnCodec) -> Packed:
         raise ValueError(f"a packed batch of {len(data)} bytes cannot be read: {error}") from error
 
 
-def _batch_of(message: _Message, codec: ColumnCodec) -> Batch:
+def _batch_of(message: _Message, codec: Codec) -> Batch:
     if message.values is None:
         return Batch([], [])
     values = codec.decode_many(message.values)

@@ -101,9 +101,7 @@ def _scalar(
     def fits_exactly(values: Sequence[Any]) -> bool:
         return fits(values) and all(value is None or exact(value) for value in values)  # type: ignore[misc]  # not None
 
-    return Shape(
-        name, (native or cls) | None, fits if exact is None else fits_exactly, lower, lift, exact is None
-    )
+    return Shape(name, (native or cls) | None, fits if exact is None else fits_exactly, lower, lift, exact is None)
 
 
 def _of_list(element: Shape | None) -> Shape | None:
@@ -241,9 +239,7 @@ def _each_field(converts: Sequence[Convert | None]) -> Convert | None:
     if not any(converts):
         return None
     functions = [convert or _same for convert in converts]
-    return lambda parts: (
-        None if parts is None else tuple([f(part) for f, part in zip(functions, parts, strict=True)])
-    )
+    return lambda parts: None if parts is None else tuple([f(part) for f, part in zip(functions, parts, strict=True)])
 
 
 def _same(value: Any) -> Any:
@@ -282,9 +278,7 @@ _BASIC: dict[BasicType, Shape] = {
     BasicType.DOUBLE: _scalar("DOUBLE", float),
     BasicType.BOOLEAN: _scalar("BOOLEAN", bool),
     BasicType.BIG_DEC: _scalar("BIG_DEC", Decimal),
-    BasicType.INSTANT: _scalar(
-        "INSTANT", Instant, native=tuple[int, int], lower=_lower_instant, lift=_lift_instant
-    ),
+    BasicType.INSTANT: _scalar("INSTANT", Instant, native=tuple[int, int], lower=_lower_instant, lift=_lift_instant),
 }
 _OTHERS: dict[type, Shape] = {
     DateTypeInfo: _scalar("SQL_DATE", date),

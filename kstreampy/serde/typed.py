@@ -204,7 +204,7 @@ def _mismatch(data: bytes, reading: str) -> ValueError:
     if written is None:
         return ValueError(f"no codec of kstreampy has written this: {data[:60]!r}")
     return ValueError(
-        f"the stored data was written as {written} and is now read {reading}: declare the type it was written "
-        "with (names and types of all fields count), or start from an empty state under another uid; "
+        f"the stored data was written as {written} and is now read {reading}: declare the type it was "
+        "written with (names and types of all fields count), or start from an empty state under another uid; "
         f"it begins {data[:60]!r}"
     )

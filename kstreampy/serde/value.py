@@ -7,8 +7,8 @@ The bytes are one tag byte and MessagePack. Plain values (None, bool, int of 64 
 lists and dicts of these) are MessagePack's own; everything else is an extension of it:
 
     tuple, set, frozenset, deque, bytearray, int beyond 64 bit, str with lone surrogates, dict with any keys
-    (order kept), OrderedDict, Counter, date, time, datetime (zone by name or offset), timedelta, Decimal,
-    UUID, members of Enums and Flags, named tuples, dataclasses, Row (names, kind)
+    (order kept), OrderedDict, Counter, date, time, datetime (zone by name or offset), timedelta, Instant,
+    Duration, Time, Decimal, UUID, members of Enums and Flags, named tuples, dataclasses, Row (names, kind)
 
 Classes are stored by name and found only among modules that are already imported (`serde/classname.py`);
 fields are stored by name, so that a class may gain and lose some (`serde/fields.py`). Nothing is ever
@@ -19,11 +19,8 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from enum import Enum, Flag
 from typing import Any, NoReturn, TypeAlias
-from uuid import UUID
 
 from msgspec import msgpack
 
@@ -76,9 +73,7 @@ def decode_bare(data: bytes | memoryview) -> Any:
 def refuse(data: bytes | memoryview, error: Exception) -> NoReturn:
     """Raises what `decode` raises when `error` came up on the way."""
     reason = "it is nested too deep" if isinstance(error, RecursionError) else f"{error}"
-    raise ValueError(
-        f"stored value cannot be read: {reason}; its bytes begin {bytes(data[:60])!r}"
-    ) from error
+    raise ValueError(f"stored value cannot be read: {reason}; its bytes begin {bytes(data[:60])!r}") from error
 
 
 # Encoding: `_wrap` returns what MessagePack can encode without loss. `plain` are the types that may stay as
@@ -177,8 +172,8 @@ def _wrapper_of(value: Any) -> _Wrapper:
         return _wrap_object
     raise TypeError(
         f"a value of type {cls.__module__}.{cls.__qualname__} cannot be stored or sent without a declared "
-        "type: convert it (a numpy scalar with .item(), a subclass of a built-in type to that type), make its "
-        "class a dataclass, or declare a type for it, such as Types.PICKLED_BYTE_ARRAY() for any object"
+        "type: convert it (a numpy scalar with .item(), a subclass of a built-in type to that type), make "
+        "its class a dataclass, or declare a type for it, such as Types.PICKLED_BYTE_ARRAY() for any object"
     )
 
 
@@ -229,9 +224,7 @@ def _unwrap_member(data: memoryview) -> Any:
         return cls(identity)
     member = cls.__members__.get(identity)
     if member is None:
-        raise ValueError(
-            f"{class_name} has no member {identity!r} any more: keep it, or an alias of that name"
-        )
+        raise ValueError(f"{class_name} has no member {identity!r} any more: keep it, or an alias of that name")
     return member
 
 
@@ -240,18 +233,8 @@ def _unwrap_object(data: memoryview) -> Any:
     return layout_named(class_name).restore(names, values)
 
 
-_ATOMS: dict[type, tuple[int, atom.Atom]] = {
-    date: (20, atom.DATE),
-    time: (21, atom.TIME),
-    datetime: (22, atom.DATETIME),
-    timedelta: (23, atom.TIMEDELTA),
-    Decimal: (24, atom.DECIMAL),
-    UUID: (25, atom.UUID_),
-    bytearray: (26, atom.Atom(bytes, bytearray)),
-}
-_TUPLE, _SET, _FROZENSET, _DICT, _INT, _STR, _DEQUE, _ORDERED_DICT, _COUNTER, _ROW, _MEMBER, _OBJECT = range(
-    1, 13
-)
+_ATOMS: dict[type, atom.Atom] = {**atom.ATOMS, bytearray: atom.Atom(b"Y", bytes, bytearray)}
+_TUPLE, _SET, _FROZENSET, _DICT, _INT, _STR, _DEQUE, _ORDERED_DICT, _COUNTER, _ROW, _MEMBER, _OBJECT = range(1, 13)
 
 
 def _atom_wrapper(code: int, encode_atom: Callable[[Any], bytes]) -> _Wrapper:
@@ -274,7 +257,7 @@ _WRAPPERS: dict[type, _Wrapper] = {
     OrderedDict: _wrap_ordered_dict,
     Counter: _wrap_counter,
     Row: _wrap_row,
-    **{cls: _atom_wrapper(code, form.encode) for cls, (code, form) in _ATOMS.items()},
+    **{cls: _atom_wrapper(form.tag[0], form.encode) for cls, form in _ATOMS.items()},
 }
 _UNWRAPPERS: dict[int, Callable[[memoryview], Any]] = {
     _TUPLE: msgpack.Decoder(tuple, ext_hook=_unwrap).decode,
@@ -289,7 +272,7 @@ _UNWRAPPERS: dict[int, Callable[[memoryview], Any]] = {
     _ROW: _unwrap_row,
     _MEMBER: _unwrap_member,
     _OBJECT: _unwrap_object,
-    **{code: _atom_unwrapper(form.decode) for code, form in _ATOMS.values()},
+    **{form.tag[0]: _atom_unwrapper(form.decode) for form in _ATOMS.values()},
 }
 _Ext = msgpack.Ext
 _encode = msgpack.Encoder().encode

@@ -79,10 +79,10 @@ class ValueCache:
         if not missing:
             return
         if self._old:
-            found = missing.intersection(self._old)
-            take = self._old.pop
-            self.entries.update([(token, take(token)) for token in found])
-            missing -= found
+            old = self._old
+            found = [token for token in missing if token in old]  # `missing & old` would walk all of `old`
+            self.entries.update([(token, old.pop(token)) for token in found])
+            missing.difference_update(found)
         if missing:
             self._read(missing)
 

@@ -18,9 +18,7 @@ class StateDescriptor:
         """JobError when the name is empty or no str, or the type no `TypeInformation`."""
         self.name = check_name(name)
         if not isinstance(type_info, TypeInformation):
-            raise JobError(
-                f"state {name!r}: its type must be one of Types (such as Types.LONG()), not {type_info!r}"
-            )
+            raise JobError(f"state {name!r}: its type must be one of Types (such as Types.LONG()), not {type_info!r}")
         self.type_info = type_info
 
     def get_name(self) -> str:

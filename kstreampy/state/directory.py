@@ -39,8 +39,7 @@ class StateDirectory:
             self._lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise JobError(
-                f"the state directory {self.root} cannot be used ({error.strerror}): "
-                "name another with --state-dir"
+                f"the state directory {self.root} cannot be used ({error.strerror}): name another with --state-dir"
             ) from error
         try:
             self._take_lock()

@@ -94,9 +94,7 @@ class KeyedState:
                     "give one of them another name"
                 )
             return cache
-        cache = ValueCache(
-            name, codec, self._store, complete=self._complete, max_value_bytes=self._max_value_bytes
-        )
+        cache = ValueCache(name, codec, self._store, complete=self._complete, max_value_bytes=self._max_value_bytes)
         self._check_stored_type(name, type_description)
         self._caches[name] = cache
         self._types[name] = type_description

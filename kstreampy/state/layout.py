@@ -57,8 +57,7 @@ def entry_keys(prefix: bytes, typed_keys: Iterable[bytes]) -> list[bytes]:
     """`entry_key` of many keys, without suffix, in order."""
     short = _SHORT
     return [
-        prefix + short[len(key)] + key if len(key) < 128 else prefix + _varint(len(key)) + key
-        for key in typed_keys
+        prefix + short[len(key)] + key if len(key) < 128 else prefix + _varint(len(key)) + key for key in typed_keys
     ]
 
 

@@ -49,9 +49,7 @@ class RocksBudget:
         self.total_bytes = total_bytes
         self.cache = Cache(total_bytes)
         buffers = total_bytes // 2
-        self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
-            buffers, False, self.cache
-        )
+        self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(buffers, False, self.cache)
         self.write_buffer_bytes = min(32 * _MIB, max(_MIB // 2, buffers // 4))
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self.max_open_files = 256 if files == resource.RLIM_INFINITY else min(256, max(32, files // 32))
@@ -121,7 +119,10 @@ class RocksStore:
         except OSError as error:
             raise JobError(f"the state directory {self.path} cannot be made: {error.strerror}") from error
         try:
-            return Rdict(self.path, self._budget.options())
+            # The options are given for the column family too: when a store is opened again, the client would
+            # otherwise take those it finds on disk, which lack the budget's cache and the filter.
+            options = self._budget.options()
+            return Rdict(self.path, options, column_families={"default": options})
         except Exception as error:
             raise _open_error(self.path, error) from error
 
@@ -187,9 +188,7 @@ class RocksStore:
             return next(rows, None) is None
 
     def size_bytes(self) -> int:
-        return self._property("rocksdb.total-sst-files-size") + self._property(
-            "rocksdb.cur-size-all-mem-tables"
-        )
+        return self._property("rocksdb.total-sst-files-size") + self._property("rocksdb.cur-size-all-mem-tables")
 
     def entry_count(self) -> int:
         meta = 1 if self.meta() is not None else 0
@@ -237,9 +236,7 @@ def _use_error(path: str, error: Exception) -> Exception:
     if full is not None:
         return full
     if "IO error" in text:
-        return OSError(
-            errno.EIO, f"the store cannot be read or written, restart when the disk is well: {text}", path
-        )
+        return OSError(errno.EIO, f"the store cannot be read or written, restart when the disk is well: {text}", path)
     return error
 
 

@@ -1,16 +1,15 @@
 """Which brokers the tests run against.
 
-"kafka", a real one, is the first of: `KSTREAMPY_TEST_BOOTSTRAP`; Docker, through testcontainers; Apache Kafka's jars through
-Java and Maven. "embedded" is the broker that `kstreampy broker` starts. What cannot run here is skipped with the
-reason, or fails when `KSTREAMPY_REQUIRE_BROKERS=1` (set in CI).
-"""
+"kafka", a real one, is the first of: `KSTREAMPY_TEST_BOOTSTRAP`; Docker, through testcontainers; Apache
+Kafka's jars through Java and Maven. "embedded" is the broker that `kstreampy broker` starts. What cannot
+run here is skipped with the reason, or fails when `KSTREAMPY_REQUIRE_BROKERS=1` (set in CI)."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -63,12 +62,12 @@ def real_kafka(directory: Path) -> Iterator[str]:
 
 
 @contextmanager
-def own_kafka(directory: Path) -> Iterator[KafkaProcess]:
+def own_kafka(directory: Path, properties: Mapping[str, str] | None = None) -> Iterator[KafkaProcess]:
     """A Kafka that the test may stop, kill and suspend; killed members are noticed within seconds."""
     reason = missing()
     if reason is not None:
         unable(reason)
-    process = KafkaProcess(directory, FAST_CRASHES)
+    process = KafkaProcess(directory, {**FAST_CRASHES, **(properties or {})})
     try:
         process.start()
         yield process

@@ -31,8 +31,9 @@ def missing() -> str | None:
 
 
 class KafkaProcess:
-    """Its files are in `directory`; stopping and starting it again keeps data and port. It ends with the process that
-    started it, also when that one is killed (the script ends the broker when its standard input closes)."""
+    """Its files are in `directory`; stopping and starting it again keeps data and port. It ends with the
+    process that started it, also when that one is killed (the script ends the broker when its standard
+    input closes)."""
 
     def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
         self.directory = directory
@@ -44,10 +45,6 @@ class KafkaProcess:
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    def set_property(self, name: str, value: str) -> None:
-        """Takes effect at the next start."""
-        self._properties[name] = value
 
     @property
     def log_file(self) -> Path:
@@ -70,9 +67,7 @@ class KafkaProcess:
         while "Kafka Server started" not in self.log_file.read_text(errors="replace"):
             if self._script.poll() is not None or time.monotonic() > deadline:
                 self.stop()
-                raise RuntimeError(
-                    f"Apache Kafka did not start:\n{self.log_file.read_text(errors='replace')[-2000:]}"
-                )
+                raise RuntimeError(f"Apache Kafka did not start:\n{self.log_file.read_text(errors='replace')[-2000:]}")
             time.sleep(0.1)
         return self.bootstrap_servers
 

@@ -1,4 +1,5 @@
-"""The laws of the broker protocols, on a real Kafka with both group protocols and on the embedded broker."""
+"""The laws of the broker protocols, on a real Kafka with both group protocols and on the embedded
+broker."""
 
 from __future__ import annotations
 
@@ -52,13 +53,12 @@ def _fails(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
-_GENERATION = (
-    "noida-db 0.2.3 refuses commits from the moment a rebalance begins, before partitions are revoked"
-)
+_GENERATION = "noida-db 0.2.3 refuses commits from the moment a rebalance begins, before partitions are revoked"
 
 
 class TestEmbedded(_KafkaLaws):
-    """Where the embedded broker is known to differ the law must fail: the day it passes, this list gets shorter."""
+    """Where the embedded broker is known to differ the law must fail: the day it passes, this list gets
+    shorter."""
 
     kind = "embedded"
     protocol = "auto"

@@ -1,10 +1,10 @@
 """What can be asked of and told to a Kafka cluster: topics, offsets, groups.
 
-In here: `KafkaAdmin`, the part of `Broker` that needs no client of its own. Not in here: reading and writing.
+In here: `KafkaAdmin`, the part of `Broker` that needs no client of its own. Not in here: reading and
+writing.
 
-Every call goes through `_each`: one future per name, errors that a retry may mend are retried until the deadline.
-A future is lost when its AdminClient is collected: the client lives as long as this object.
-"""
+Every call goes through `_each`: one future per name, errors that a retry may mend are retried until the
+deadline. A future is lost when its AdminClient is collected: the client lives as long as this object."""
 
 from __future__ import annotations
 
@@ -73,7 +73,10 @@ class KafkaAdmin:
                         continue
                     said = self._link.mapped(failure, doing)
                     refused = self._link.health.refusal is not None
-                    if not isinstance(said, BrokerUnavailable) or refused or time.monotonic() > deadline:
+                    if not isinstance(said, BrokerUnavailable) or refused:
+                        raise said from failure
+                    if time.monotonic() > deadline:
+                        self._link.health.down()
                         raise said from failure
                     again.append(key)
             pending = again
@@ -107,9 +110,7 @@ class KafkaAdmin:
         try:
             wanted = re.compile(pattern)
         except re.error as failure:
-            raise JobError(
-                f"The topic pattern {pattern!r} is not a regular expression: {failure}."
-            ) from failure
+            raise JobError(f"The topic pattern {pattern!r} is not a regular expression: {failure}.") from failure
         try:
             listed = self._admin.list_topics(timeout=self._link.timeout_s).topics
         except KafkaException as failure:
@@ -134,9 +135,7 @@ class KafkaAdmin:
 
         def create(names: list[str], seconds: float) -> Mapping[str, Future[Any]]:
             new = [
-                _NewTopic(
-                    name, wanted[name].partitions, wanted[name].replication, config=dict(wanted[name].config)
-                )
+                _NewTopic(name, wanted[name].partitions, wanted[name].replication, config=dict(wanted[name].config))
                 for name in names
             ]
             futures: Mapping[str, Future[Any]] = self._admin.create_topics(new, request_timeout=seconds)
@@ -168,7 +167,8 @@ class KafkaAdmin:
         )
 
     def missing_topics(self, names: Sequence[str]) -> list[str]:
-        """Those that surely do not exist. One attempt of a few seconds; none when the cluster does not answer."""
+        """Those that surely do not exist. One attempt of a few seconds; none when the cluster does not
+        answer."""
         futures = self._admin.describe_topics(TopicCollection(sorted(names)), request_timeout=_REQUEST_S)
         gone = []
         for name, future in futures.items():
@@ -210,9 +210,7 @@ class KafkaAdmin:
         while True:
             try:
                 found = self._each(ask, places, f"look up offsets of {', '.join(names)}")
-            except (
-                JobError
-            ):  # the client says the same of a topic that is missing and of one without a leader
+            except JobError:  # the client says the same of a topic that is missing and of one without a leader
                 if time.monotonic() > deadline or self.missing_topics(names):
                     raise
                 time.sleep(0.1)
@@ -222,9 +220,7 @@ class KafkaAdmin:
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._offsets(dict.fromkeys(partitions, _OffsetSpec.earliest()), IsolationLevel.READ_COMMITTED)
 
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, committed: bool = True
-    ) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[TopicPartition], *, committed: bool = True) -> dict[TopicPartition, int]:
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         return self._offsets(dict.fromkeys(partitions, _OffsetSpec.latest()), isolation)
 

@@ -1,8 +1,8 @@
 """A Kafka cluster behind the protocols of `broker/broker.py`.
 
-In here: `KafkaBroker`, which makes the clients and knows which group protocol they speak. Not in here: what the clients do
-(`admin.py`, `consumer.py`, `producer.py`, `reader.py`), their settings (`client.py`), what errors mean (`errors.py`).
-"""
+In here: `KafkaBroker`, which makes the clients and knows which group protocol they speak. Not in here: what
+the clients do (`admin.py`, `consumer.py`, `producer.py`, `reader.py`), their settings (`client.py`), what
+errors mean (`errors.py`)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ GroupProtocol = Literal["auto", "consumer", "classic"]
 class KafkaBroker(KafkaAdmin):
     """See `Broker`. Lifetime: the worker's.
 
-    `settings` are the user's own client settings (names without `kafka.`), already checked. `group_protocol` "auto" takes
-    KIP-848's "consumer" where the brokers have it (Kafka 4.0 and later) and "classic" elsewhere. `session_timeout_ms` is used
-    by classic groups; in the other protocol the broker owns it. `timeout_s` bounds every call that waits for an answer.
-    """
+    `settings` are the user's own client settings (names without `kafka.`), already checked.
+    `group_protocol` "auto" takes KIP-848's "consumer" where the brokers have it (Kafka 4.0 and later) and
+    "classic" elsewhere. `session_timeout_ms` is used by classic groups; in the other protocol the broker
+    owns it. `timeout_s` bounds every call that waits for an answer."""
 
     transactional = True
 
@@ -54,11 +54,13 @@ class KafkaBroker(KafkaAdmin):
         self._probed = False
 
     def unavailable_since(self) -> float | None:
-        """`time.monotonic()` since when no broker of the cluster answers, None while one does. Any thread may call."""
+        """`time.monotonic()` since when no broker of the cluster answers, None while one does. Any thread
+        may call."""
         return self._beacon.unavailable_since()
 
     def group_protocol(self) -> GroupProtocol:
-        """ "consumer" or "classic": the one in use. Asks the cluster the first time when it is to be found out."""
+        """ "consumer" or "classic": the one in use. Asks the cluster the first time when it is to be found
+        out."""
         if self._protocol == "auto":
             self._protocol = "consumer" if speaks_consumer_protocol(self._link) else "classic"
             self._probed = True
@@ -85,6 +87,7 @@ class KafkaBroker(KafkaAdmin):
             protocol=protocol,
             on_classic=self._fall_back_to_classic if self._probed else None,
             missing_topics=self.missing_topics,
+            unavailable_since=self.unavailable_since,
         )
 
     def producer(self, transactional_id: str | None = None) -> KafkaProducer:

@@ -1,18 +1,18 @@
 """A member of a consumer group on Kafka.
 
-In here: `KafkaGroupConsumer`: joining, the rebalance contract, commits, and what to do when the client can go no further.
-Not in here: how messages are taken and positions kept (`intake.py`).
+In here: `KafkaGroupConsumer`: joining, the rebalance contract, commits, and what to do when the client can
+go no further. Not in here: how messages are taken and positions kept (`intake.py`).
 
 Two protocols, one contract for the listener:
 
 - "consumer" (KIP-848): the broker assigns (`group.remote.assignor=range`) and moves only what must move.
 - "classic", range assignor: eager, each rebalance revokes everything and assigns anew.
 
-What a client does when its instance id is in use (facts, Kafka 4.1): under "classic" the newcomer takes over at once and the old
-member is fenced; under "consumer" the *newcomer* gets a fatal error until the old member left or its session timed out on the
-broker. A worker that was killed and restarted is in that position, so the consumer waits: the client is closed and opened again,
-with back-off, from inside `poll`, which meanwhile returns nothing.
-"""
+What a client does when its instance id is in use (facts, Kafka 4.1): under "classic" the newcomer takes
+over at once and the old member is fenced; under "consumer" the *newcomer* gets a fatal error until the old
+member left or its session timed out on the broker. A worker that was killed and restarted is in that
+position, so the consumer waits: the client is closed and opened again, with back-off, from inside `poll`,
+which meanwhile returns nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kstreampy.broker.broker import Chunk, Position, RebalanceListener, TopicPar
 from kstreampy.broker.kafka.client import Link
 from kstreampy.broker.kafka.errors import cause
 from kstreampy.broker.kafka.intake import ConsumeError, Intake, MissingTopics, TopicWatch
-from kstreampy.errors import JobError, KStreamError
+from kstreampy.errors import BrokerUnavailable, JobError, KStreamError
 
 log: Final = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def out_of_range(client: Consumer, trouble: ConsumeError, reader: str) -> JobErr
     place = f"topic {trouble.topic}, partition {trouble.partition}"
     try:
         first, end = client.get_watermark_offsets(
-            ClientPartition(trouble.topic, trouble.partition), timeout=5.0
+            ClientPartition(trouble.topic or "", trouble.partition or 0), timeout=5.0
         )
         available = f"it begins at {first} and ends at {end}"
         missing = first - trouble.offset if trouble.offset is not None else 0
@@ -63,8 +63,9 @@ def out_of_range(client: Consumer, trouble: ConsumeError, reader: str) -> JobErr
 
 
 class KafkaGroupConsumer:
-    """See `GroupConsumer`. `missing_topics` asks the cluster; `protocol` is the one to begin with, and `on_classic` is told
-    when the broker turned out not to serve "consumer" (None: that is an error). Owned by the driver thread."""
+    """See `GroupConsumer`. `missing_topics` asks the cluster; `protocol` is the one to begin with, and
+    `on_classic` is told when the broker turned out not to serve "consumer" (None: that is an error). Owned
+    by the driver thread."""
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class KafkaGroupConsumer:
         protocol: str,
         on_classic: Callable[[], None] | None,
         missing_topics: MissingTopics,
+        unavailable_since: Callable[[], float | None],
     ) -> None:
         self.group = group
         self._link = link
@@ -86,6 +88,7 @@ class KafkaGroupConsumer:
         self._protocol = protocol
         self._on_classic = on_classic
         self._missing_topics = missing_topics
+        self._unavailable_since = unavailable_since
         self._watch = TopicWatch(missing_topics, self._topics, f"Group {group}")
         self._kept: BaseException | None = None
         self._closed = False
@@ -278,20 +281,25 @@ class KafkaGroupConsumer:
         return self._intake.lag(partitions)
 
     def commit(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """A fact of the client: its synchronous commit has no timeout of its own and waits up to the
+        session timeout for a broker that is away. So nothing is sent while the cluster is known not to
+        answer."""
         if not positions:
             return
         doing = f"commit offsets of group {self.group}"
-        offsets = [
-            ClientPartition(p.topic, p.partition, at.offset, at.metadata) for p, at in positions.items()
-        ]
+        offsets = [ClientPartition(p.topic, p.partition, at.offset, at.metadata) for p, at in positions.items()]
         deadline = time.monotonic() + self._link.timeout_s
         while True:
-            failure = self._commit_once(offsets)
-            if failure is None:
-                self._link.health.up()
-                return
-            if not failure.retriable() or time.monotonic() > deadline:
-                raise self._link.mapped(failure, doing)
+            if self._unavailable_since() is None:
+                failure = self._commit_once(offsets)
+                if failure is None:
+                    self._link.health.up()
+                    return
+            else:
+                failure = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+            said = self._link.mapped(failure, doing)
+            if not isinstance(said, BrokerUnavailable) or time.monotonic() > deadline:
+                raise said
             time.sleep(0.05)
 
     def _commit_once(self, offsets: list[Any]) -> KafkaError | None:
@@ -303,7 +311,8 @@ class KafkaGroupConsumer:
         return next((partition.error for partition in done if partition.error is not None), None)
 
     def group_metadata(self) -> Any:
-        """The client's own token of this membership, for the producer of the same worker: it fences the offsets."""
+        """The client's own token of this membership, for the producer of the same worker: it fences the
+        offsets."""
         return self._client.consumer_group_metadata()
 
     def close(self) -> None:

@@ -1,8 +1,10 @@
-"""What an error of the Kafka client means for a job: the one place where client errors become kstreampy's own.
+"""What an error of the Kafka client means for a job: the one place where client errors become kstreampy's
+own.
 
-In here: a table from Kafka's error codes to the four classes of reaction, `mapped`, which turns one error into one of
-them with a message that says what was done, where and what to do now, and `cause`, which finds the reason inside the
-client's catch-all fatal error. Not in here: retries (each caller has its own deadline) and what the worker does next.
+In here: a table from Kafka's error codes to the four classes of reaction, `mapped`, which turns one error
+into one of them with a message that says what was done, where and what to do now, and `cause`, which finds
+the reason inside the client's catch-all fatal error. Not in here: retries (each caller has its own
+deadline) and what the worker does next.
 
 | class | means | reaction |
 | --- | --- | --- |
@@ -11,9 +13,8 @@ client's catch-all fatal error. Not in here: retries (each caller has its own de
 | `TaskMigrated` | fenced, expired, or no longer a member | drop what is not committed, make new clients |
 | `JobError` | a topic or offset that is not there, a name that cannot be | exit, tell |
 
-A code that is in no row: `BrokerUnavailable` when the client says that a retry may help, `TaskMigrated` when the client
-is unusable from now on (a new one may work), else `BrokerRefused`.
-"""
+A code that is in no row: `BrokerUnavailable` when the client says that a retry may help, `TaskMigrated`
+when the client is unusable from now on (a new one may work), else `BrokerRefused`."""
 
 from __future__ import annotations
 
@@ -33,9 +34,7 @@ _SETTING = "the broker's own words say which setting or limit it is"
 _TOO_LARGE = "raise max.message.bytes of the topic (message.max.bytes of the broker), or send smaller values"
 _VERSION = "this needs a newer broker, or another group protocol (classic)"
 _SUCCESSOR = "another worker owns this now; what was not committed is dropped and done again"
-_EXPIRED = (
-    "the broker gave up on this worker (it was silent for too long); what was not committed is done again"
-)
+_EXPIRED = "the broker gave up on this worker (it was silent for too long); what was not committed is done again"
 _NO_TOPIC = "create the topic, or correct its name"
 _GONE = "retention has removed it; reset the job's offsets on purpose if the gap may be skipped"
 
@@ -147,8 +146,8 @@ TABLE: Final[dict[int, tuple[type[KStreamError], str]]] = {
 
 
 def cause(error: KafkaError) -> int:
-    """The code of the error; for the client's catch-all `_FATAL`, the code of the reason it names in its text (the
-    Python client gives fatal errors of a consumer as text only)."""
+    """The code of the error; for the client's catch-all `_FATAL`, the code of the reason it names in its
+    text (the Python client gives fatal errors of a consumer as text only)."""
     code = int(error.code())
     if code != KafkaError._FATAL:
         return code
@@ -164,8 +163,8 @@ def raised(failure: KafkaException) -> KafkaError:
 
 
 def mapped(failure: KafkaException | KafkaError, doing: str, bootstrap: str) -> KStreamError:
-    """The error to raise for one of the client's. `doing` completes "could not …" and names the topic, group or id;
-    `bootstrap` is where the cluster was looked for."""
+    """The error to raise for one of the client's. `doing` completes "could not …" and names the topic,
+    group or id; `bootstrap` is where the cluster was looked for."""
     error = raised(failure) if isinstance(failure, KafkaException) else failure
     code = cause(error)
     if code in TABLE:

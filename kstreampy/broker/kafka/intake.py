@@ -1,23 +1,28 @@
 """What comes out of one consumer client: messages in chunks, errors set apart, positions kept.
 
-In here: `Intake`, shared by the group consumer and the reader. Not in here: groups, rebalances, what an error means.
+In here: `Intake`, shared by the group consumer and the reader. Not in here: groups, rebalances, what an
+error means.
 
 Facts of the client that this rests on (confluent-kafka 2.16.1):
 
-- `consume(n, t)` waits for n messages *or the whole t*, so: `consume(n, 0)` and, when that is empty, `consume(1, t)`.
-- One `consume` that gave messages per poll, never two: a rebalance runs inside `consume`, and the client takes messages of
-  partitions that were given away out of the same call's result, but knows nothing of what an earlier call returned.
-- `position()` is the offset after the last message handed over, and steps over transaction markers and aborted records. It is
-  unset until the first message, and it does not step over a tail without markers (records that compaction removed).
-- The end of a partition is told by a `_PARTITION_EOF` event with the offset the client would read next: under
-  read_committed at the last stable offset. It comes in order, after the messages before it. So the position is
-  the greater of both; after a seek neither counts until something new came, and the offset sought is the position.
-"""
+- `consume(n, t)` waits for n messages *or the whole t*, so: `consume(n, 0)` and, when that is empty,
+  `consume(1, t)`.
+- One `consume` that gave messages per poll, never two: a rebalance runs inside `consume`, and the client
+  takes messages of partitions that were given away out of the same call's result, but knows nothing of what
+  an earlier call returned.
+- `position()` is the offset after the last message handed over, and steps over transaction markers and
+  aborted records. It is unset until the first message, and it does not step over a tail without markers
+  (records that compaction removed).
+- The end of a partition is told by a `_PARTITION_EOF` event with the offset the client would read next:
+  under read_committed at the last stable offset. It comes in order, after the messages before it. So the
+  position is the greater of both; after a seek neither counts until something new came, and the offset
+  sought is the position."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import ne
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -39,9 +44,7 @@ _LONGEST_LOOK_S: Final = 60.0
 class ConsumeError(Exception):
     """An error that the client delivered in place of a message."""
 
-    def __init__(
-        self, error: KafkaError, topic: str | None, partition: int | None, offset: int | None
-    ) -> None:
+    def __init__(self, error: KafkaError, topic: str | None, partition: int | None, offset: int | None) -> None:
         super().__init__(error.str())
         self.error = error
         self.topic = topic
@@ -49,20 +52,21 @@ class ConsumeError(Exception):
         self.offset = offset
 
 
-def chunks_of(messages: list[Any]) -> list[Chunk]:
-    """Messages (none of them an error, at least one) by partition, each partition's in order."""
+def chunks_of(messages: list[Any], topic: str | None = None) -> list[Chunk]:
+    """Messages (none of them an error, at least one) by partition, each partition's in order; `topic` when all are of
+    one. They come in runs of one partition, so the work per message is two calls in C."""
     partitions: list[Any] = list(map(_PARTITION, messages))
-    topics: list[Any] = list(map(_TOPIC, messages))
-    count = len(messages)
-    if partitions.count(partitions[0]) == count and topics.count(topics[0]) == count:
-        return [Chunk(topics[0], partitions[0], messages)]
+    if topic is not None and partitions.count(partitions[0]) == len(messages):
+        return [Chunk(topic, partitions[0], messages)]
+    topics = [topic] * len(messages) if topic is not None else list(map(_TOPIC, messages))
+    places: list[Any] = list(zip(topics, partitions, strict=True))
+    ends = [end for end, changed in enumerate(map(ne, places, places[1:]), 1) if changed]
     groups: dict[tuple[str, int], list[Any]] = {}
-    for place, message in zip(zip(topics, partitions, strict=True), messages, strict=True):
-        if place in groups:
-            groups[place].append(message)
-        else:
-            groups[place] = [message]
-    return [Chunk(topic, partition, group) for (topic, partition), group in groups.items()]
+    begin = 0
+    for end in (*ends, len(messages)):
+        groups.setdefault(places[begin], []).extend(messages[begin:end])
+        begin = end
+    return [Chunk(name, partition, group) for (name, partition), group in groups.items()]
 
 
 MissingTopics = Callable[[Sequence[str]], list[str]]
@@ -70,8 +74,9 @@ MissingTopics = Callable[[Sequence[str]], list[str]]
 
 
 class TopicWatch:
-    """Notices that topics are missing where the client says nothing: in KIP-848's protocol (they are just not
-    assigned), and for partitions assigned by hand. Asks only while nothing is read, at first after two seconds."""
+    """Notices that topics are missing where the client says nothing: in KIP-848's protocol (they are just
+    not assigned), and for partitions assigned by hand. Asks only while nothing is read, at first after two
+    seconds."""
 
     def __init__(self, missing: MissingTopics, topics: Sequence[str], reader: str) -> None:
         self._missing = missing
@@ -103,16 +108,24 @@ class Intake:
         self._known: dict[TopicPartition, int] = {}
         self._untouched: set[TopicPartition] = set()
         self._trouble: ConsumeError | None = None
+        self._topic: str | None = None
+        """The topic of all partitions, when there is only one."""
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> None:
         """These partitions are read from these offsets (the caller tells the client)."""
         self._known.update(starts)
         self._untouched.update(starts)
+        self._note_topic()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             self._known.pop(partition, None)
             self._untouched.discard(partition)
+        self._note_topic()
+
+    def _note_topic(self) -> None:
+        topics = {partition.topic for partition in self._known}
+        self._topic = topics.pop() if len(topics) == 1 else None
 
     def partitions(self) -> set[TopicPartition]:
         return set(self._known)
@@ -122,8 +135,9 @@ class Intake:
         return bool(self._untouched)
 
     def take(self, max_messages: int, timeout_s: float) -> list[Chunk]:
-        """As `GroupConsumer.poll`. Raises ConsumeError for an error that came instead of a message, after the messages that
-        came before it were returned; errors that pass by themselves only mark the cluster as not answering."""
+        """As `GroupConsumer.poll`. Raises ConsumeError for an error that came instead of a message, after
+        the messages that came before it were returned; errors that pass by themselves only mark the cluster
+        as not answering."""
         if self._trouble is not None:
             trouble, self._trouble = self._trouble, None
             raise trouble
@@ -141,11 +155,9 @@ class Intake:
                 return []
         if self._link.health.since is not None:
             self._link.health.up()
-        chunks = chunks_of(messages)
+        chunks = chunks_of(messages, self._topic)
         if self._untouched:
-            self._untouched.difference_update(
-                [TopicPartition(chunk.topic, chunk.partition) for chunk in chunks]
-            )
+            self._untouched.difference_update([TopicPartition(chunk.topic, chunk.partition) for chunk in chunks])
         return chunks
 
     def _without_errors(self, messages: list[Any]) -> list[Any]:
@@ -166,7 +178,8 @@ class Intake:
         return [message for message in messages if message.error() is None]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """A partition that was assigned a moment ago cannot be sought yet: tried again for a few seconds."""
+        """A partition that was assigned a moment ago cannot be sought yet: tried again for a few
+        seconds."""
         deadline = time.monotonic() + _SEEK_PATIENCE_S
         while True:
             try:

@@ -1,7 +1,8 @@
 """Writes to Kafka, in transactions where an id was given.
 
-In here: `KafkaProducer`: the transaction calls with their deadlines, delivery errors, receipts. Not in here: what an error means
-(`errors.py`), what the worker does after one (any error from `commit`: abort, close, and go on with a new producer).
+In here: `KafkaProducer`: the transaction calls with their deadlines, delivery errors, receipts. Not in
+here: what an error means (`errors.py`), what the worker does after one (any error from `commit`: abort,
+close, and go on with a new producer).
 
 How an error of a transaction call is treated:
 
@@ -12,13 +13,15 @@ How an error of a transaction call is treated:
 | fatal, fenced | raised as TaskMigrated | of no use: `abort` only logs |
 | no answer until the deadline | BrokerUnavailable: the outcome is in doubt | of no use: `abort` only logs |
 
-Two facts of the client decide how deliveries are watched. `delivery.report.only.error` silences the success reports of *every*
-message, also of one with its own callback; and without it, a default callback costs a Python call per record. So:
+Two facts of the client decide how deliveries are watched. `delivery.report.only.error` silences the success
+reports of *every* message, also of one with its own callback; and without it, a default callback costs a
+Python call per record. So:
 
-- A transactional producer has no default callback. No delivery can fail unseen: the transaction then cannot commit,
-  and the error that commit gives is the delivery's own. Messages with a receipt have their own callback.
-- Any other producer has an error-only default callback; messages with a receipt wait for `flush` and then go through a second
-  client without that setting. They land behind everything produced before the flush.
+- A transactional producer has no default callback. No delivery can fail unseen: the transaction then cannot
+  commit, and the error that commit gives is the delivery's own. Messages with a receipt have their own
+  callback.
+- Any other producer has an error-only default callback; messages with a receipt wait for `flush` and then
+  go through a second client without that setting. They land behind everything produced before the flush.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ _Tracked = tuple[str, bytes | None, bytes | None, int, int, KafkaReceipt]
 
 
 class KafkaProducer:
-    """See `Producer`. Lifetime: until the first error from `commit`, or `close`. Owned by the driver thread."""
+    """See `Producer`. Lifetime: until the first error from `commit`, or `close`. Owned by the driver
+    thread."""
 
     produce: Callable[..., None]
 
@@ -75,7 +79,7 @@ class KafkaProducer:
             self._client = Client(conf)
         except KafkaException as failure:
             raise link.mapped(failure, f"open {self._name}") from failure
-        self.produce = self._client.produce
+        self.produce = self._mapping_produce()
         if transactional_id is not None:
             self._call(self._client.init_transactions, f"start {self._name} and fence its predecessor")
 
@@ -88,6 +92,47 @@ class KafkaProducer:
     def _undelivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None and self._failure is None:
             self._failure = self._link.mapped(error, f"write to {message.topic()}-{message.partition()}")
+
+    def _mapping_produce(self) -> Callable[..., None]:
+        """The client's own method, its errors mapped: a record must not be blamed for a transaction that
+        failed. Costs about 2 % of a produce; a closure, so that hot loops look nothing up."""
+        send = self._client.produce
+
+        def produce(
+            topic: str,
+            value: bytes | None,
+            key: bytes | None,
+            partition: int,
+            callback: None,
+            on_delivery: None,
+            timestamp: int,
+            headers: Any = None,
+        ) -> None:
+            try:
+                send(topic, value, key, partition, callback, on_delivery, timestamp, headers)
+            except KafkaException as failure:
+                raise self._refused(failure, topic) from failure
+
+        return produce
+
+    def _refused(self, failure: KafkaException, topic: str) -> KStreamError:
+        """Why the client took a message not even into its queue."""
+        reason = failure.args[0]
+        if reason.code() == KafkaError._STATE:
+            reason = self._transaction_failure() or KafkaError(KafkaError._FENCED, str(reason.str()))
+        return self._link.mapped(reason, f"write to topic {topic}")
+
+    def _transaction_failure(self) -> KafkaError | None:
+        """What made the open transaction fail, if it did. Any call tells; to begin the one that is open
+        does nothing else."""
+        if not self._in_transaction:
+            return None
+        try:
+            self._client.begin_transaction()
+        except KafkaException as failure:
+            error: KafkaError = failure.args[0]
+            return None if error.code() == KafkaError._STATE else error
+        return None
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -121,7 +166,7 @@ class KafkaProducer:
             except BufferError:
                 client.poll(0.1)
             except KafkaException as failure:
-                raise self._link.mapped(failure, f"write to {topic}-{partition}") from failure
+                raise self._refused(failure, topic) from failure
 
     def wait_for_room(self) -> None:
         self._client.poll(0.05)
@@ -151,6 +196,9 @@ class KafkaProducer:
                     KafkaError(KafkaError._TIMED_OUT, f"{len(client)} messages are not acknowledged"), "write"
                 )
         self._raise_failure()
+        failure = self._transaction_failure()
+        if failure is not None:
+            raise self._link.mapped(failure, f"write in a transaction of {self._id}")
         self._link.health.up()
 
     # --- transactions --------------------------------------------------------------------------------------------
@@ -193,9 +241,7 @@ class KafkaProducer:
         doing = f"commit offsets of group {consumer.group} in a transaction of {self._id}"
         if not isinstance(consumer, KafkaGroupConsumer):
             raise JobError(f"Cannot {doing}: the consumer is not one of this Kafka cluster.")
-        offsets = [
-            ClientPartition(p.topic, p.partition, at.offset, at.metadata) for p, at in positions.items()
-        ]
+        offsets = [ClientPartition(p.topic, p.partition, at.offset, at.metadata) for p, at in positions.items()]
         member = consumer.group_metadata()
         self._call(lambda seconds: self._client.send_offsets_to_transaction(offsets, member, seconds), doing)
 
@@ -232,7 +278,8 @@ class KafkaProducer:
             log.debug("%s is closed: %s", self._name, failure)
 
     def _abort_quickly(self) -> None:
-        """The successor would have to end an open transaction; saves it the wait when the broker answers at once."""
+        """The successor would have to end an open transaction; saves it the wait when the broker answers at
+        once."""
         self._in_transaction = False
         self._client.purge()
         if self._useless:
@@ -240,6 +287,4 @@ class KafkaProducer:
         try:
             self._client.abort_transaction(_CLOSE_S)
         except KafkaException as failure:
-            log.info(
-                "The open transaction of %s is left to the broker or to the successor: %s", self._id, failure
-            )
+            log.info("The open transaction of %s is left to the broker or to the successor: %s", self._id, failure)

@@ -1,7 +1,7 @@
 """Reads Kafka partitions chosen by hand, outside any group.
 
-In here: `KafkaReader`. Not in here: how messages are taken and positions kept (`intake.py`), group membership (`consumer.py`).
-"""
+In here: `KafkaReader`. Not in here: how messages are taken and positions kept (`intake.py`), group
+membership (`consumer.py`)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ class KafkaReader:
         self._intake.begin(starts)
         self._watch = TopicWatch(self._missing_topics, sorted({p.topic for p in starts}), "The reader")
         try:
-            self._client.assign(
-                [ClientPartition(p.topic, p.partition, offset) for p, offset in starts.items()]
-            )
+            self._client.assign([ClientPartition(p.topic, p.partition, offset) for p, offset in starts.items()])
         except KafkaException as failure:
             raise self._link.mapped(failure, f"read {sorted({p.topic for p in starts})}") from failure
 

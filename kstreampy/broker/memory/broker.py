@@ -86,9 +86,7 @@ class MemoryBroker:
         with self._cluster.lock:
             gone = {name for name in names if self._cluster.topics.pop(name, None) is not None}
             for group in self._cluster.groups.values():
-                group.offsets = {
-                    tp: position for tp, position in group.offsets.items() if tp.topic not in gone
-                }
+                group.offsets = {tp: position for tp, position in group.offsets.items() if tp.topic not in gone}
             self._cluster.topics_changed()
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
@@ -98,13 +96,9 @@ class MemoryBroker:
                 log = self._cluster.log(partition)
                 name = f"{partition.topic}[{partition.partition}]"
                 if not self._cluster.topic(partition.topic).deleting:
-                    raise BrokerRefused(
-                        f"cannot delete records of {name}: its topic's cleanup.policy is compact only"
-                    )
+                    raise BrokerRefused(f"cannot delete records of {name}: its topic's cleanup.policy is compact only")
                 if not 0 <= offset <= log.end:
-                    raise BrokerRefused(
-                        f"cannot delete records of {name} before {offset}: it ends at {log.end}"
-                    )
+                    raise BrokerRefused(f"cannot delete records of {name} before {offset}: it ends at {log.end}")
                 log.delete_before(offset)
             self._cluster.touch()
 
@@ -112,9 +106,7 @@ class MemoryBroker:
         with self._cluster.lock:
             return {partition: self._cluster.log(partition).begin for partition in partitions}
 
-    def end_offsets(
-        self, partitions: Iterable[TopicPartition], *, committed: bool = True
-    ) -> dict[TopicPartition, int]:
+    def end_offsets(self, partitions: Iterable[TopicPartition], *, committed: bool = True) -> dict[TopicPartition, int]:
         with self._cluster.lock:
             logs = {partition: self._cluster.log(partition) for partition in partitions}
             return {partition: log.stable_end if committed else log.end for partition, log in logs.items()}
@@ -137,9 +129,7 @@ class MemoryBroker:
             known = self._cluster.groups.get(group)
             if known is not None and known.members:
                 names = ", ".join(member.name for member in known.members)
-                raise BrokerRefused(
-                    f"group {group} cannot be deleted while it has members ({names}); stop them first"
-                )
+                raise BrokerRefused(f"group {group} cannot be deleted while it has members ({names}); stop them first")
             self._cluster.groups.pop(group, None)
 
     def consumer(
@@ -175,6 +165,4 @@ def _check_spec(spec: TopicSpec, policy: str) -> None:
     if spec.partitions < 1:
         raise BrokerRefused(f"topic {spec.name} cannot have {spec.partitions} partitions; give at least 1")
     if {part.strip() for part in policy.split(",")} not in _POLICIES:
-        raise BrokerRefused(
-            f"topic {spec.name}: cleanup.policy {policy!r} is not known; use delete and/or compact"
-        )
+        raise BrokerRefused(f"topic {spec.name}: cleanup.policy {policy!r} is not known; use delete and/or compact")

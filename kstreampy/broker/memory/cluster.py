@@ -68,9 +68,7 @@ class MemoryCluster:
         """The topic of that name; JobError when there is none."""
         topic = self.topics.get(name)
         if topic is None:
-            raise JobError(
-                f"topic {name} does not exist in the in-memory log; create it first or correct its name"
-            )
+            raise JobError(f"topic {name} does not exist in the in-memory log; create it first or correct its name")
         return topic
 
     def log(self, partition: TopicPartition) -> PartitionLog:

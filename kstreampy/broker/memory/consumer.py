@@ -114,9 +114,7 @@ class MemoryConsumer:
         starts = self._listener.assigned(new)
         missing = [partition for partition in new if partition not in starts]
         if missing:
-            raise JobError(
-                f"the listener of group {self.group} gave no start for {missing}; return one for each"
-            )
+            raise JobError(f"the listener of group {self.group} gave no start for {missing}; return one for each")
         for partition in new:
             self._begin(self._cursors[partition], starts[partition])
 
@@ -179,9 +177,7 @@ class MemoryConsumer:
             if fault is not False:
                 self.store(positions)
         if fault is not None:
-            raise BrokerUnavailable(
-                f"the commit of offsets of group {self.group} was not answered (injected fault)"
-            )
+            raise BrokerUnavailable(f"the commit of offsets of group {self.group} was not answered (injected fault)")
 
     def close(self) -> None:
         if self._closed:

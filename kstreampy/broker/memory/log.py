@@ -94,9 +94,7 @@ class PartitionLog:
     ) -> int:
         """Appends a message, hidden until `finish` when it belongs to a transaction; returns its offset."""
         offset = self.end
-        self._messages.append(
-            StoredMessage(self.topic, self.partition, offset, key, value, timestamp, headers)
-        )
+        self._messages.append(StoredMessage(self.topic, self.partition, offset, key, value, timestamp, headers))
         self._offsets.append(offset)
         self.end = offset + 1
         if transaction is not None:
@@ -161,9 +159,7 @@ class PartitionLog:
 class Topic:
     """A topic that is: `configs` has Kafka's names, defaults included."""
 
-    def __init__(
-        self, name: str, topic_id: str, partitions: int, replication: int, configs: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, topic_id: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
         self.name = name
         self.topic_id = topic_id
         self.replication = replication

@@ -85,21 +85,19 @@ class MemoryProducer:
 
     def _enqueue(self, message: Queued) -> None:
         if len(self._queue) >= self._queue_messages:
-            raise BufferError(
-                f"the producer's queue is full ({self._queue_messages} messages); call wait_for_room"
-            )
+            raise BufferError(f"the producer's queue is full ({self._queue_messages} messages); call wait_for_room")
         if self._closed:
             raise RuntimeError("the producer is closed")
         if self._session is not None and self._session.state is TransactionState.READY:
             raise RuntimeError(
-                f"producer {self._session.transactional_id} has no open transaction; call begin before "
-                "produce"
+                f"producer {self._session.transactional_id} has no open transaction; call begin before produce"
             )
-        for content in message[1:3]:
-            if content is not None and not isinstance(content, bytes):
-                raise TypeError(
-                    f"keys and values are bytes or None, not {type(content).__name__}: encode them first"
-                )
+        value, key = message[1], message[2]
+        if not (value is None or isinstance(value, bytes)) or not (key is None or isinstance(key, bytes)):
+            raise TypeError(
+                f"keys and values are bytes or None, not {type(key).__name__} and {type(value).__name__}: "
+                "encode them first"
+            )
         self._queue.append(message)
 
     def wait_for_room(self) -> None:
@@ -139,13 +137,9 @@ class MemoryProducer:
         topic = self._cluster.topic(name)
         target = self._choose(topic, key, number)
         if key is None and topic.compacted:
-            raise BrokerRefused(
-                f"topic {name} is compacted and takes no message without a key; produce with a key"
-            )
+            raise BrokerRefused(f"topic {name} is compacted and takes no message without a key; produce with a key")
         if self._cluster.take_delivery_fault(name):
-            raise BrokerUnavailable(
-                f"a message to {name}[{target.partition}] was not acknowledged (injected fault)"
-            )
+            raise BrokerUnavailable(f"a message to {name}[{target.partition}] was not acknowledged (injected fault)")
         if topic.configs["message.timestamp.type"] == "LogAppendTime":
             stamp = (LOG_APPEND_TIME, self._cluster.clock())
         else:
@@ -180,17 +174,14 @@ class MemoryProducer:
                 "transaction timed out; drop what is not committed and rejoin"
             )
         return BrokerUnavailable(
-            f"producer {session.transactional_id} is {session.state.value} and must be discarded; make a "
-            "new one"
+            f"producer {session.transactional_id} is {session.state.value} and must be discarded; make a new one"
         )
 
     def begin(self) -> None:
         session = self._transaction()
         with self._cluster.lock:
             if session.state is TransactionState.OPEN:
-                raise RuntimeError(
-                    f"producer {session.transactional_id} has an open transaction; end it first"
-                )
+                raise RuntimeError(f"producer {session.transactional_id} has an open transaction; end it first")
             if session.state is not TransactionState.READY:
                 raise self._refusal(session)
             session.state = TransactionState.OPEN

@@ -20,10 +20,7 @@ class MemoryReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """JobError when a topic or partition is missing; nothing is changed then."""
         with self._cluster.lock:
-            cursors = {
-                partition: Cursor(self._cluster.log(partition), offset)
-                for partition, offset in starts.items()
-            }
+            cursors = {partition: Cursor(self._cluster.log(partition), offset) for partition, offset in starts.items()}
             self._cursors.clear()
             self._cursors.update(cursors)
 

@@ -125,23 +125,17 @@ class KafkaSourceBuilder:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise JobError(
-                f"{_SOURCE}.set_topic_pattern: {pattern!r} is no regular expression: {error}"
-            ) from None
+            raise JobError(f"{_SOURCE}.set_topic_pattern: {pattern!r} is no regular expression: {error}") from None
         return self._set("topic_pattern", pattern)
 
     def set_partitions(self, partitions: Iterable[KafkaTopicPartition]) -> KafkaSourceBuilder:
         chosen = frozenset(partitions)
         for partition in chosen:
             if not isinstance(partition, KafkaTopicPartition):
-                raise JobError(
-                    f"{_SOURCE}.set_partitions: expected KafkaTopicPartition(topic, n), not {partition!r}"
-                )
+                raise JobError(f"{_SOURCE}.set_partitions: expected KafkaTopicPartition(topic, n), not {partition!r}")
         return self._set("partitions", chosen)
 
-    def set_starting_offsets(
-        self, starting_offsets_initializer: KafkaOffsetsInitializer
-    ) -> KafkaSourceBuilder:
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
         """Where to start: the beginning, unless this is called."""
         return self._set("starting", _offsets("set_starting_offsets", starting_offsets_initializer))
 
@@ -155,9 +149,7 @@ class KafkaSourceBuilder:
         self._set("bounded", True)
         return self._set("stopping", _offsets("set_bounded", stopping_offsets_initializer))
 
-    def set_value_only_deserializer(
-        self, deserialization_schema: DeserializationSchema
-    ) -> KafkaSourceBuilder:
+    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
         """Decodes the records' values; key, headers and timestamp stay behind the scenes. Null values are
         None."""
         if not isinstance(deserialization_schema, DeserializationSchema):
@@ -199,15 +191,12 @@ class KafkaSourceBuilder:
         calls = {"topics": "set_topics", "topic_pattern": "set_topic_pattern", "partitions": "set_partitions"}
         chosen = [call for name, call in calls.items() if self._settings.get(name)]
         if not chosen:
-            raise JobError(
-                f"{_SOURCE}: no topics: call set_topics(...), set_topic_pattern(...) or set_partitions(...)"
-            )
+            raise JobError(f"{_SOURCE}: no topics: call set_topics(...), set_topic_pattern(...) or set_partitions(...)")
         if len(chosen) > 1:
             raise JobError(f"{_SOURCE}: {' and '.join(chosen)} were both called: call only one of them")
         if "deserializer" not in self._settings:
             raise JobError(
-                f"{_SOURCE}: no deserializer: call set_value_only_deserializer(schema) or "
-                "set_deserializer(schema)"
+                f"{_SOURCE}: no deserializer: call set_value_only_deserializer(schema) or set_deserializer(schema)"
             )
         return KafkaSource(**self._settings, properties=dict(self._properties))
 

@@ -59,9 +59,7 @@ class KafkaOffsetsInitializer:
     ) -> KafkaOffsetsInitializer:
         """The consumer group's offsets; for a partition without one, what `offset_reset_strategy` says: NONE
         fails."""
-        return KafkaOffsetsInitializer(
-            OffsetsKind.COMMITTED, _reset("committed_offsets", offset_reset_strategy)
-        )
+        return KafkaOffsetsInitializer(OffsetsKind.COMMITTED, _reset("committed_offsets", offset_reset_strategy))
 
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
@@ -69,8 +67,7 @@ class KafkaOffsetsInitializer:
         negative."""
         if type(timestamp) is not int or timestamp < 0:
             raise JobError(
-                "KafkaOffsetsInitializer.timestamp: expected milliseconds since 1970 as int, "
-                f"not {timestamp!r}"
+                f"KafkaOffsetsInitializer.timestamp: expected milliseconds since 1970 as int, not {timestamp!r}"
             )
         return KafkaOffsetsInitializer(OffsetsKind.TIMESTAMP, KafkaOffsetResetStrategy.LATEST, timestamp)
 
@@ -81,9 +78,7 @@ class KafkaOffsetsInitializer:
     ) -> KafkaOffsetsInitializer:
         """These offsets; for a partition that is not listed, what `offset_reset_strategy` says."""
         if not offsets:
-            raise JobError(
-                "KafkaOffsetsInitializer.offsets: give an offset for at least one KafkaTopicPartition"
-            )
+            raise JobError("KafkaOffsetsInitializer.offsets: give an offset for at least one KafkaTopicPartition")
         for partition, offset in offsets.items():
             if not isinstance(partition, KafkaTopicPartition) or type(offset) is not int or offset < 0:
                 raise JobError(
@@ -100,7 +95,5 @@ class KafkaOffsetsInitializer:
 
 def _reset(call: str, strategy: Any) -> KafkaOffsetResetStrategy:
     if not isinstance(strategy, KafkaOffsetResetStrategy):
-        raise JobError(
-            f"KafkaOffsetsInitializer.{call}: expected a KafkaOffsetResetStrategy, not {strategy!r}"
-        )
+        raise JobError(f"KafkaOffsetsInitializer.{call}: expected a KafkaOffsetResetStrategy, not {strategy!r}")
     return strategy

@@ -19,12 +19,10 @@ class Reserved(NamedTuple):
 
 
 _OFFSETS = (
-    "offsets are committed with the checkpoint, by the framework alone: otherwise records are lost when a "
-    "worker stops"
+    "offsets are committed with the checkpoint, by the framework alone: otherwise records are lost when a worker stops"
 )
 _PLACEMENT = (
-    "the framework places partitions itself, so that partition i of every input of a stage is on the same "
-    "worker"
+    "the framework places partitions itself, so that partition i of every input of a stage is on the same worker"
 )
 _BYTES = "bytes become values in the schema; remove it"
 _JAVA = "it is a setting of the Java client"
@@ -52,12 +50,8 @@ SOURCE: dict[str, Reserved] = {
 }
 SINK: dict[str, Reserved] = {
     "transactional.id": Reserved("each worker has its own, so that a restart fences its predecessor"),
-    "enable.idempotence": Reserved(
-        "without it, retries write records twice and out of order", frozenset({"true"})
-    ),
-    "acks": Reserved(
-        "a record counts as written only when all in-sync replicas have it", frozenset({"all", "-1"})
-    ),
+    "enable.idempotence": Reserved("without it, retries write records twice and out of order", frozenset({"true"})),
+    "acks": Reserved("a record counts as written only when all in-sync replicas have it", frozenset({"all", "-1"})),
     "request.required.acks": Reserved("as for acks", frozenset({"all", "-1"})),
     "max.in.flight.requests.per.connection": Reserved(
         "with more than 5, records can get out of order", frozenset("12345")

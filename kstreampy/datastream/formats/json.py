@@ -59,8 +59,9 @@ class JsonSerializationSchema(SerializationSchema):
     spaces.
 
     Rows with names are objects, rows without are arrays; a Decimal is a number, to its last digit; datetimes
-    are ISO 8601; bytes are base64; NaN and infinities, which JSON has not, are null. `TypeError` for what
-    cannot be written.
+    are ISO 8601; bytes are base64; an `Instant` is an object of its seconds and nanos (a row type with INSTANT
+    writes it as text); NaN and infinities, which JSON has not, are null. `TypeError` for what cannot be
+    written.
     """
 
     def __init__(self) -> None:
@@ -134,9 +135,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
             """Takes the row type from a JSON Schema of an object."""
             if json_schema is None:
-                raise JobError(
-                    "JsonRowDeserializationSchema.builder().json_schema: the schema must not be None"
-                )
+                raise JobError("JsonRowDeserializationSchema.builder().json_schema: the schema must not be None")
             self._type_info = type_of_json_schema(json_schema)
             return self
 
@@ -202,8 +201,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             """`JobError` when the type is missing."""
             if self._type_info is None:
                 raise JobError(
-                    "JsonRowSerializationSchema.builder(): no row type: call "
-                    "with_type_info(Types.ROW_NAMED(...))"
+                    "JsonRowSerializationSchema.builder(): no row type: call with_type_info(Types.ROW_NAMED(...))"
                 )
             return JsonRowSerializationSchema(self._type_info)
 
@@ -222,7 +220,5 @@ def _located(error: msgspec.DecodeError, message: bytes) -> ValueError:
 
 def _row_type(call: str, type_info: Any) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
-        raise JobError(
-            f"{call}: expected a row type, such as Types.ROW_NAMED(names, types), not {type_info!r}"
-        )
+        raise JobError(f"{call}: expected a row type, such as Types.ROW_NAMED(names, types), not {type_info!r}")
     return type_info

@@ -62,8 +62,7 @@ class _Reader:
         }
         if not isinstance(kind, str) or kind not in scalars:
             raise JobError(
-                f"JSON Schema: {place} has type {kind!r}: give one of object, array, string, integer, "
-                "number, boolean"
+                f"JSON Schema: {place} has type {kind!r}: give one of object, array, string, integer, number, boolean"
             )
         return scalars[kind]()
 
@@ -77,9 +76,7 @@ class _Reader:
     def _array(self, schema: Mapping[str, Any], place: str, depth: int) -> TypeInformation:
         items = schema.get("items")
         if isinstance(items, list):
-            return Types.TUPLE(
-                [self.read(item, f"{place}/items/{i}", depth + 1) for i, item in enumerate(items)]
-            )
+            return Types.TUPLE([self.read(item, f"{place}/items/{i}", depth + 1) for i, item in enumerate(items)])
         if items is None:
             raise JobError(f"JSON Schema: {place} is an array without 'items'")
         return Types.OBJECT_ARRAY(self.read(items, f"{place}/items", depth + 1))
@@ -87,9 +84,7 @@ class _Reader:
     def _referred(self, reference: Any, place: str) -> Any:
         found = self._document
         if not isinstance(reference, str) or not reference.startswith("#"):
-            raise JobError(
-                f"JSON Schema: {place} refers to {reference!r}: only places in the same document work"
-            )
+            raise JobError(f"JSON Schema: {place} refers to {reference!r}: only places in the same document work")
         for step in reference.removeprefix("#").strip("/").split("/"):
             if step and (not isinstance(found, Mapping) or step not in found):
                 raise JobError(f"JSON Schema: {place} refers to {reference!r}, which is not there")

@@ -26,13 +26,16 @@ from kstreampy.common.composite_type import (
     RowTypeInfo,
     TupleTypeInfo,
 )
-from kstreampy.common.time import Duration, Instant, Time
+from kstreampy.common.time import Instant
 from kstreampy.common.time_type import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from kstreampy.common.type_information import TypeInformation
 from kstreampy.common.typeinfo import BasicType, BasicTypeInfo
 from kstreampy.common.types import Row, new_row
 
 Writer = Callable[[Any], Any]
+
+_MAX_DIGITS = 400
+"""Beyond any float: a record with the number 1e999999999 must not keep a worker busy writing it out."""
 
 _SEQUENCES = (ListTypeInfo, ObjectArrayTypeInfo, BasicArrayTypeInfo)
 
@@ -60,12 +63,6 @@ def json_form(value: Any) -> Any:
     nothing."""
     if isinstance(value, Row):
         return list(value) if value.get_field_names() is None else value.as_dict()
-    if isinstance(value, Instant):
-        return _instant_text(value)
-    if isinstance(value, Time):
-        return value.to_milliseconds()
-    if isinstance(value, Duration):
-        return value.to_millis()
     if hasattr(value, "tolist"):  # numpy, array.array
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be written as JSON: {value!r:.200}")
@@ -137,9 +134,9 @@ def _whole_number_reader(coerce: Coercer) -> Coercer:
 
     def read(value: Any) -> Any:
         kind = type(value)
-        if kind is str:
-            value = int(value)
-        elif kind is Decimal and value == value.to_integral_value():
+        if kind is Decimal and value.adjusted() > _MAX_DIGITS:
+            raise ValueError(f"a whole number of more than {_MAX_DIGITS} digits: {value}")
+        if kind is str or (kind is Decimal and value == value.to_integral_value()):
             value = int(value)
         return coerce(value)
 
@@ -263,6 +260,8 @@ def writer_of(info: TypeInformation) -> Writer:
         return writer_of(info.type_info)
     if isinstance(info, LocalTimeTypeInfo):
         return _same  # local: without a zone
+    if isinstance(info, BasicTypeInfo) and info.basic_type is BasicType.INSTANT:
+        return _instant_text
     return _timestamp_text if isinstance(info, TimestampTypeInfo) else _same
 
 
@@ -299,7 +298,9 @@ def _timestamp_text(value: Any) -> Any:
     return None if value is None else f"{value.isoformat()}Z"
 
 
-def _instant_text(value: Instant) -> str:
+def _instant_text(value: Instant | None) -> str | None:
+    if value is None:
+        return None
     seconds = Instant(value.seconds, 0).to_datetime().replace(tzinfo=None).isoformat()
     fraction = f"{value.nanos:09d}".rstrip("0")
     return f"{seconds}.{fraction}Z" if fraction else f"{seconds}Z"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kstreampy.common.time import Duration, Instant, Time, to_millis
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,24 @@ def test_amounts_compare_by_value_and_print():
 def test_they_pickle_and_copy(value):
     assert pickle.loads(pickle.dumps(value)) == value
     assert copy.deepcopy(value) == value
+
+
+@pytest.mark.parametrize("value", [Duration.of_nanos(3), Time(3), Instant(1, 2)])
+def test_they_do_not_change(value):
+    for name in ("nanos", "_milliseconds", "more"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(value, name, 1)
+        with pytest.raises((AttributeError, TypeError)):
+            delattr(value, name)
+
+
+def test_order():
+    amounts = [Instant(-1, 5), Instant(0, 1), Instant(0, 2), Instant(1, 0)]
+    assert sorted([amounts[i] for i in (2, 0, 3, 1)]) == amounts
+    assert Time(1) <= Time(1) < Time(2) > Time(1) >= Time(1)
+    assert Duration(1000) != Time(1000)
+    with pytest.raises(TypeError):
+        Duration(1) < Time(1)  # noqa: B015
 
 
 def test_instants():

@@ -40,7 +40,11 @@ EVERY_TYPE = [
     *(LocalTimeTypeInfo(kind) for kind in LOCAL),
     *(Types.ROW([Types.INT(), Types.STRING()]), NAMED, Types.TUPLE([Types.INT()]), Types.TUPLE([])),
     *(Types.LIST(Types.INT()), Types.MAP(Types.STRING(), Types.INT()), Types.OBJECT_ARRAY(NAMED)),
-    *(Types.BASIC_ARRAY(Types.STRING()), Types.PRIMITIVE_ARRAY(Types.INT()), Types.PRIMITIVE_ARRAY(Types.BYTE())),
+    *(
+        Types.BASIC_ARRAY(Types.STRING()),
+        Types.PRIMITIVE_ARRAY(Types.INT()),
+        Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    ),
     ExternalTypeInfo(Types.INT()),
 ]
 
@@ -129,7 +133,11 @@ COERCIONS = [
     (NAMED, Row("x", 1), Row(a="x", b=1)),
     (NAMED, Row("b", "a")(1, "x"), Row(a="x", b=1)),
     (NAMED, Row.of_kind(RowKind.DELETE, "x", 1), Row.of_kind(RowKind.DELETE, a="x", b=1)),
-    (Types.ROW([NAMED, Types.LIST(NAMED)]), (("x", 1), [("y", 2)]), Row(f0=Row(a="x", b=1), f1=[Row(a="y", b=2)])),
+    (
+        Types.ROW([NAMED, Types.LIST(NAMED)]),
+        (("x", 1), [("y", 2)]),
+        Row(f0=Row(a="x", b=1), f1=[Row(a="y", b=2)]),
+    ),
     (ExternalTypeInfo(Types.BYTE()), 128, -128),
 ]
 

@@ -33,7 +33,13 @@ def test_equality_tells_names_kinds_and_values_apart():
 
 def test_access():
     row = Row(name="Alice", age=11)
-    assert (row["name"], row[0], row.name, row[-1], row[0:2]) == ("Alice", 11, "Alice", "Alice", [11, "Alice"])
+    assert (row["name"], row[0], row.name, row[-1], row[0:2]) == (
+        "Alice",
+        11,
+        "Alice",
+        "Alice",
+        [11, "Alice"],
+    )
     assert 11 in row
     assert "name" not in row, "values are looked up, not names, as in PyFlink"
     assert list(row) == [11, "Alice"]

@@ -335,12 +335,12 @@ def test_settings_that_are_wrong(tmp_path: Path) -> None:
     good = written(tmp_path / "b.csv", "a,b\n1,2\n")
     with pytest.raises(JobError, match="has no column 'c', which the schema names; its header is a, b"):
         FileSource.csv(good, schema=Types.ROW_NAMED(["c"], [Types.INT()])).open_split(good, None).read(1)
-    with pytest.raises(JobError, match="'l' is .* which a CSV field cannot hold"):
-        schema = Types.ROW_NAMED(["l"], [Types.LIST(Types.INT())])
-        FileSource.csv(good, schema=schema, header=False).open_split(good, None).read(1)
+    listed = FileSource.csv(good, schema=Types.ROW_NAMED(["l"], [Types.LIST(Types.INT())]), header=False)
+    with pytest.raises(JobError, match=r"'l' is .* which a CSV field cannot hold"):
+        listed.open_split(good, None).read(1)
+    pickled = FileSource.json_lines(good, schema=Types.ROW_NAMED(["a"], [Types.PICKLED_BYTE_ARRAY()]))
     with pytest.raises(JobError, match="cannot be read from a file"):
-        schema = Types.ROW_NAMED(["a"], [Types.PICKLED_BYTE_ARRAY()])
-        FileSource.json_lines(good, schema=schema).open_split(good, None).read(1)
+        pickled.open_split(good, None).read(1)
     with pytest.raises(JobError, match="delimiter"):
         FileSource.csv(path, delimiter="||")
     with pytest.raises(JobError, match="compression"):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from kstreampy.common.time import Duration, Instant
+from kstreampy.common.time import Duration, Instant, Time
 from kstreampy.common.types import Row, RowKind
 
 
@@ -137,7 +137,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def attempt(decode: Callable[[bytes], Any], data: bytes) -> Any:
-    """What is decoded, or the message of the ValueError that says why not; any other exception is the test's."""
+    """What is decoded, or the message of the ValueError that says why not. Other exceptions pass."""
     try:
         return decode(data)
     except ValueError as error:
@@ -172,7 +172,7 @@ ATOMS: list[Any] = [
     *(Decimal("1.0"), Decimal("1.00"), Decimal("-0"), Decimal("NaN"), Decimal("sNaN7"), Decimal("-Infinity")),
     *(Decimal("1E+400"), UUID(int=0), UUID(int=2**128 - 1)),
     *(Colour.RED, Colour.GREEN, Level.LOW, Word.ONE, Access.READ, Access.READ | Access.WRITE, Access(0)),
-    *(Instant(5, 7), Duration.of_millis(3)),
+    *(Instant(5, 7), Instant(-1, 0), Duration.of_millis(3), Duration(-1), Time.seconds(3)),
 ]
 """No two of these are the same key, but for 0.0 and -0.0."""
 

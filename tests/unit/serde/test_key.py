@@ -150,9 +150,7 @@ def test_none_is_refused_as_a_key_and_allowed_inside_of_one() -> None:
     assert key_of(token(("a", None))) == ("a", None)
 
 
-@pytest.mark.parametrize(
-    "key", [Plain(), {"a": 1}, {1}, Text("a"), bytearray(b"x"), object, (1, {"a": 1}), 1j]
-)
+@pytest.mark.parametrize("key", [Plain(), {"a": 1}, {1}, Text("a"), bytearray(b"x"), object, (1, {"a": 1}), 1j])
 def test_other_types_are_refused_by_name(key: Any) -> None:
     culprit = type(key[1] if isinstance(key, tuple) else key)
     with pytest.raises(TypeError, match=rf"{culprit.__qualname__} cannot be a key: use"):
@@ -239,7 +237,7 @@ def test_stored_forms_never_change() -> None:
     assert typed_bytes(5) == b"i" + bytes(7) + b"\5"
     assert token(("a", 1, None)) == b"(\3\2\x09\1sai" + bytes(7) + b"\x010"
     assert token([True]) == b"[\1\2?\1"
-    assert token(Point(1, 2))[:2] == b"C\5"
+    assert typed_bytes(token(Point(1, 2)))[:2] == b"C\5"
     assert token(Colour.CRIMSON) == b"E\2\x0f\x04sameness:ColoursRED"
 
 

@@ -82,9 +82,7 @@ def test_what_fits_is_not_split() -> None:
 
 def test_a_record_that_is_too_large_goes_alone() -> None:
     batch = Batch(["a", "b" * 1000, "c"], [1, 2, 3])
-    parts = [
-        unpack(data, SELF_DESCRIBING).batch.values for data in pack_split(batch, SELF_DESCRIBING, MARK, 200)
-    ]
+    parts = [unpack(data, SELF_DESCRIBING).batch.values for data in pack_split(batch, SELF_DESCRIBING, MARK, 200)]
     assert parts == [["a"], ["b" * 1000], ["c"]]
 
 

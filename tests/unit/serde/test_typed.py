@@ -19,9 +19,7 @@ from kstreampy.serde import column, value
 from kstreampy.serde.typed import SELF_DESCRIBING, codec_for
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
-ROW = Types.ROW_NAMED(
-    ["id", "at", "parts"], [Types.STRING(), Types.INSTANT(), Types.LIST(Types.TUPLE([Types.LONG()]))]
-)
+ROW = Types.ROW_NAMED(["id", "at", "parts"], [Types.STRING(), Types.INSTANT(), Types.LIST(Types.TUPLE([Types.LONG()]))])
 rows = st.builds(
     lambda kind, a, b, c: named(kind, id=a, at=b, parts=c),
     st.sampled_from(RowKind),
@@ -126,10 +124,12 @@ def test_a_value_that_is_not_exactly_of_the_type_is_not_changed(info: TypeInform
 
 def test_a_shape_that_fitted_once_does_not_let_others_through() -> None:
     codec = codec_for(Types.TUPLE([Types.LONG(), Types.LIST(Types.LONG())]))
-    for item in [(1, [1]), (1, ["a"]), (1, [1]), (True, [1])]:
+    nested: list[Any] = [(1, [1]), (1, ["a"]), (1, [1]), (True, [1])]
+    for item in nested:
         assert same(codec.decode(codec.encode(item)), item)
     flat = codec_for(Types.TUPLE([Types.LONG(), Types.STRING()]))
-    for item in [(1, "a"), (1, "b"), (1, 2), (None, "c"), (None, None), (1.0, "c")]:
+    plain: list[Any] = [(1, "a"), (1, "b"), (1, 2), (None, "c"), (None, None), (1.0, "c")]
+    for item in plain:
         assert same(flat.decode(flat.encode(item)), item)
 
 
@@ -163,9 +163,7 @@ def test_what_one_type_has_written_no_other_reads() -> None:
 def test_names_of_fields_are_part_of_the_type() -> None:
     types = [Types.LONG(), Types.LONG()]
     data = codec_for(Types.ROW_NAMED(["a", "b"], types)).encode(named(a=1, b=2))
-    with pytest.raises(
-        ValueError, match=r"written as ROW and is now read as ROW\(b: LONG, a: LONG\).*another uid"
-    ):
+    with pytest.raises(ValueError, match=r"written as ROW and is now read as ROW\(b: LONG, a: LONG\).*another uid"):
         codec_for(Types.ROW_NAMED(["b", "a"], types)).decode(data)
 
 

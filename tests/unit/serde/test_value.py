@@ -65,10 +65,7 @@ values = st.recursive(
     max_leaves=8,
 )
 uniform = st.one_of(
-    *(
-        st.lists(kind, max_size=6)
-        for kind in (st.integers(), st.text(), st.floats(), st.datetimes(), st.booleans())
-    ),
+    *(st.lists(kind, max_size=6) for kind in (st.integers(), st.text(), st.floats(), st.datetimes(), st.booleans())),
     st.lists(st.tuples(st.text(), st.integers(), st.none() | st.floats()), max_size=6),
     st.lists(st.tuples(st.text(), st.decimals() | st.none(), st.lists(st.integers())), max_size=6),
     st.lists(st.fixed_dictionaries({"a": st.integers(), "b": st.datetimes()}), max_size=6),
@@ -142,14 +139,10 @@ def test_stored_forms_never_change() -> None:
     assert column.encode_many([(1,), (2,)]) == b"\3\x92\x91\1\x91\2"
 
 
-@pytest.mark.parametrize(
-    "item", [Plain(), Text("a"), object, 1j, range(3), lambda: 1, [Plain()], (1, {"a": Plain()})]
-)
+@pytest.mark.parametrize("item", [Plain(), Text("a"), object, 1j, range(3), lambda: 1, [Plain()], (1, {"a": Plain()})])
 def test_other_types_are_refused_with_the_remedy(item: Any) -> None:
     for encode in (value.encode, lambda x: column.encode_many([x, x])):
-        with pytest.raises(
-            TypeError, match=r"cannot be stored or sent without a declared type.*PICKLED_BYTE_ARRAY"
-        ):
+        with pytest.raises(TypeError, match=r"cannot be stored or sent without a declared type.*PICKLED_BYTE_ARRAY"):
             encode(item)
 
 
@@ -165,6 +158,8 @@ def test_a_time_zone_without_a_name_is_refused() -> None:
     class Zone(tzinfo):
         def utcoffset(self, moment: Any) -> None:
             return None
+
+        dst = tzname = utcoffset
 
     with pytest.raises(TypeError, match=r"use zoneinfo\.ZoneInfo"):
         value.encode(datetime(2024, 1, 1, tzinfo=Zone()))
@@ -223,7 +218,7 @@ def test_fields_may_be_gained_lost_and_moved(monkeypatch: pytest.MonkeyPatch, sl
     from dataclasses import field
 
     data = value.encode(Order("a", 2.5)), column.encode_many([Order("a", 2.5), Order("b", 1.0)])
-    fields = [
+    fields: list[Any] = [
         ("amount", float),
         ("id", str),
         ("note", str, "none"),
@@ -306,9 +301,7 @@ def test_classes_of_the_jobs_file_are_found_in_another_process_and_where_it_is_i
     job.write_text(JOB)
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, str(job), *arguments], capture_output=True, text=True, check=True
-        )
+        done = subprocess.run([sys.executable, str(job), *arguments], capture_output=True, text=True, check=True)
         return done.stdout
 
     monkeypatch.setenv("PYTHONPATH", str(__import__("pathlib").Path(value.__file__).parents[2]))

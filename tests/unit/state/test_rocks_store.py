@@ -195,6 +195,19 @@ def test_all_stores_of_a_worker_share_one_budget(tmp_path: Path) -> None:
         store.close()
 
 
+def test_a_store_opened_again_is_under_the_budget_and_has_its_filter(tmp_path: Path) -> None:
+    budget = RocksBudget(32 * MIB)
+    filled(tmp_path / "s", budget)
+    again = RocksBudget(32 * MIB)
+    store = RocksStore(tmp_path / "s", again)
+    before = again.used_bytes()
+    read_all(store)
+    assert again.used_bytes() > before + MIB
+    options = max((tmp_path / "s").glob("OPTIONS-*"), key=lambda file: file.name)
+    assert "filter_policy=bloomfilter" in options.read_text()
+    store.close()
+
+
 def test_the_budget_follows_the_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kstreampy.state.rocks.memory_limit_bytes", lambda: 1024 * MIB)
     assert RocksBudget.from_cgroup().total_bytes == 128 * MIB

@@ -1,0 +1,179 @@
+"""Exactly-once over crashes: workers are killed -9, stopped and added in the middle; what readers of committed records see
+must be what a run without any of it gives: per key the same records in the same order, none twice, none missing."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.topic import Follower, by_key, create, producer
+from tests.integration.worker import Fleet, Worker, wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+RECORDS = 300_000
+USERS = 3_000
+PARTITIONS = 4
+
+
+def record(number: int) -> tuple[int, str, int]:
+    """Partition, user and amount of record `number`: all records of a user are in one partition, under other keys."""
+    user = number * 7919 % USERS
+    return user % PARTITIONS, f"user-{user}", number % 97
+
+
+def expected() -> dict[bytes | None, list[int]]:
+    """A clean run's result: the running totals of every user."""
+    totals: dict[bytes | None, list[int]] = {}
+    for number in range(RECORDS):
+        _, user, amount = record(number)
+        so_far = totals.setdefault(user.encode(), [])
+        so_far.append(amount + (so_far[-1] if so_far else 0))
+    return totals
+
+
+class Feeder(threading.Thread):
+    """Writes the records over `seconds`, while the job runs."""
+
+    def __init__(self, bootstrap: str, topic: str, seconds: float) -> None:
+        super().__init__(daemon=True)
+        self._producer = producer(bootstrap)
+        self._topic = topic
+        self._seconds = seconds
+
+    def run(self) -> None:
+        began = time.monotonic()
+        for number in range(RECORDS):
+            partition, user, amount = record(number)
+            value = f'{{"id":{number},"user":"{user}","amount":{amount}}}'
+            while True:
+                try:
+                    self._producer.produce(self._topic, value, f"{number}", partition)
+                    break
+                except BufferError:
+                    self._producer.poll(0.1)
+            if number % 1000 == 0:
+                self._producer.poll(0)
+                ahead = number / RECORDS * self._seconds - (time.monotonic() - began)
+                if ahead > 0:
+                    time.sleep(ahead)
+        self._producer.flush()
+
+
+def totals(messages: list) -> dict[bytes | None, list[int]]:  # type: ignore[type-arg]
+    return {key: [value["amount"] for value in values] for key, values in by_key(messages).items()}
+
+
+def assert_clean(found: dict[bytes | None, list[int]], fleet: Fleet) -> None:
+    clean = expected()
+    wrong = [key for key in clean if found.get(key) != clean[key]]
+    shown = [(key, found.get(key, [])[:8], clean[key][:8]) for key in wrong[:3]]
+    assert not wrong, f"{len(wrong)} of {len(clean)} users differ, e.g. {shown}\n{fleet.logs()}"
+    assert set(found) == set(clean)
+
+
+def wait_joined(workers: list[Worker]) -> None:
+    def joined() -> bool:
+        for worker in workers:
+            assert worker.running(), worker.log()[-3000:]
+        return all("took" in worker.log() for worker in workers)
+
+    wait_until(joined, 60, "all workers to join")
+
+
+@pytest.fixture
+def scene(
+    real_bootstrap: str, unique: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[..., tuple[Fleet, Follower, Feeder]]]:
+    """Topics, a fleet of workers not started yet, a follower of the output, a feeder of the input."""
+    fleets: list[Fleet] = []
+    followers: list[Follower] = []
+
+    def make(seconds: float, *options: str) -> tuple[Fleet, Follower, Feeder]:
+        source, target, application = unique("numbers"), unique("totals"), unique("crash")
+        create(real_bootstrap, source, target, partitions=PARTITIONS)
+        fleet = Fleet("rekey_sum.py", application, [real_bootstrap, source, target], tmp_path / application, options)
+        fleets.append(fleet)
+        followers.append(Follower(real_bootstrap, target))
+        return fleet, followers[-1], Feeder(real_bootstrap, source, seconds)
+
+    yield make
+    for fleet in fleets:
+        fleet.stop()
+    for follower in followers:
+        follower.close()
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_ten_kills_of_two_workers(protocol: str, scene: Callable[..., tuple[Fleet, Follower, Feeder]]) -> None:
+    fleet, follower, feeder = scene(40.0, "--set", f"group_protocol={protocol}")
+    workers = [fleet.start("w0"), fleet.start("w1")]
+    wait_joined(workers)
+    feeder.start()
+    chance = random.Random(11)
+    for _ in range(10):
+        time.sleep(chance.uniform(1.0, 5.0))
+        victim = chance.choice(workers)
+        assert victim.running(), victim.log()[-3000:]
+        victim.kill()
+        victim.start()
+    feeder.join()
+    found = totals(follower.read_until(RECORDS, 180))
+    assert_clean(found, fleet)
+    assert [worker.terminate() for worker in workers] == [0, 0]
+    assert follower.read(1.0) == RECORDS
+
+
+@pytest.mark.timeout(300)
+def test_one_worker_stopped_and_one_added(scene: Callable[..., tuple[Fleet, Follower, Feeder]]) -> None:
+    fleet, follower, feeder = scene(20.0)
+    workers = [fleet.start("w0"), fleet.start("w1")]
+    wait_joined(workers)
+    feeder.start()
+    time.sleep(5)
+    assert workers[0].terminate() == 0
+    time.sleep(3)
+    fleet.start("w2")
+    time.sleep(3)
+    workers[1].kill()
+    workers[1].start()
+    feeder.join()
+    assert_clean(totals(follower.read_until(RECORDS, 180)), fleet)
+
+
+@pytest.mark.timeout(300)
+def test_state_is_exact_and_nothing_is_lost_at_least_once(
+    scene: Callable[..., tuple[Fleet, Follower, Feeder]],
+) -> None:
+    """At-least-once may write a result twice. But the state behind it is exact, so each user's largest total is the clean
+    one, and every total of the clean run is there."""
+    fleet, follower, feeder = scene(20.0, "--guarantee", "at_least_once")
+    workers = [fleet.start("w0"), fleet.start("w1")]
+    wait_joined(workers)
+    feeder.start()
+    chance = random.Random(5)
+    for _ in range(4):
+        time.sleep(chance.uniform(1.5, 4.0))
+        victim = chance.choice(workers)
+        victim.kill()
+        victim.start()
+    feeder.join()
+    clean = expected()
+
+    def complete() -> bool:
+        follower.read()
+        found = totals(follower.messages)
+        return all(values[-1] in set(found.get(key, ())) for key, values in clean.items())
+
+    wait_until(complete, 120, "every user's last total", 1.0)
+    found = totals(follower.messages)
+    missing = {key: set(values) - set(found[key]) for key, values in clean.items() if set(values) - set(found[key])}
+    assert not missing, f"{len(missing)} users miss totals, e.g. {list(missing.items())[:2]}\n{fleet.logs()}"
+    wrong = {key: max(found[key]) for key, values in clean.items() if max(found[key]) != values[-1]}
+    assert not wrong, f"{len(wrong)} users count too much, e.g. {list(wrong.items())[:3]}\n{fleet.logs()}"

@@ -1,0 +1,99 @@
+"""Workers as real processes for crash tests: `kstreampy run job.py` under names of their own, killed and started at will."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+JOBS = Path(__file__).parent / "jobs"
+
+
+@dataclass
+class Worker:
+    """One worker of a job. Its state directory outlives its processes."""
+
+    name: str
+    job: str
+    arguments: Sequence[str]
+    options: Sequence[str]
+    directory: Path
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+
+    def start(self) -> None:
+        self.starts += 1
+        self.directory.mkdir(parents=True, exist_ok=True)
+        log = open(self.log_path, "ab")  # noqa: SIM115  # the child's, closed here once it has it
+        command = [sys.executable, "-m", "kstreampy_cli", "run", str(JOBS / self.job), "--state-dir", str(self.directory)]
+        command += [*self.options, "--", *self.arguments]
+        self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+        log.close()
+
+    @property
+    def log_path(self) -> Path:
+        return self.directory.parent / f"{self.name}.log"
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self) -> None:
+        """As an out-of-memory kill or a lost machine would: no goodbye."""
+        assert self.process is not None, "started before it is killed"
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def terminate(self, timeout_s: float = 40) -> int:
+        """As a rolling deploy would. The exit code."""
+        assert self.process is not None, "started before it is stopped"
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_s)
+
+    def wait(self, timeout_s: float) -> int:
+        assert self.process is not None, "started before it is waited for"
+        return self.process.wait(timeout_s)
+
+
+@dataclass
+class Fleet:
+    """The workers of one application."""
+
+    job: str
+    application_id: str
+    arguments: Sequence[str]
+    root: Path
+    options: Sequence[str] = ()
+    workers: dict[str, Worker] = field(default_factory=dict)
+
+    def start(self, name: str) -> Worker:
+        if name not in self.workers:
+            options = ["--application-id", self.application_id, *self.options]
+            self.workers[name] = Worker(name, self.job, self.arguments, options, self.root / name)
+        self.workers[name].start()
+        return self.workers[name]
+
+    def stop(self) -> None:
+        for worker in self.workers.values():
+            if worker.running():
+                worker.kill()
+
+    def logs(self) -> str:
+        """The end of each worker's log, for a failing test's message."""
+        return "\n".join(f"--- {name}\n{worker.log()[-4000:]}" for name, worker in self.workers.items())
+
+
+def wait_until(condition, timeout_s: float, what: str, interval_s: float = 0.2) -> None:  # type: ignore[no-untyped-def]
+    """Polls until the condition holds; fails the test, naming what was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout_s} s for {what}")
+        time.sleep(interval_s)
