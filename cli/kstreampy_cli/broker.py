@@ -34,7 +34,5 @@ def broker(
         threading.Thread(target=watch, name="kstreampy-broker", daemon=True).start()
         stop.wait()
         if ended and stop.reason == "the broker ended":
-            raise BrokerUnavailable(
-                f"the embedded broker ended by itself (status {ended[0]}): see {embedded.log_file}"
-            )
+            raise BrokerUnavailable(f"the embedded broker ended by itself (status {ended[0]}): see {embedded.log_file}")
         embedded.stop()

@@ -30,9 +30,7 @@ class Invocation:
     def resolve(self, job: Job) -> Resolved:
         """The job's settings with all layers over them; JobError as `settings_source.resolve`."""
         file = find_file(self.job_file, self.overrides.config, os.environ)
-        return resolve(
-            job.code_settings, file, os.environ, self.overrides.settings, job_name=self.job_file.stem
-        )
+        return resolve(job.code_settings, file, os.environ, self.overrides.settings, job_name=self.job_file.stem)
 
     def run_file(self, launcher: Launcher) -> None:
         """Runs the job file; each `env.execute()` in it comes to the launcher."""

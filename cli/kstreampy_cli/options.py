@@ -44,9 +44,7 @@ def read_overrides(
         str | None, _option("Kafka's addresses; without them an in-memory log.", metavar="HOST:PORT,...")
     ] = None,
     workers: Annotated[str | None, _option("Processes on this machine.", metavar="N")] = None,
-    stage: Annotated[
-        list[str] | None, _option("Run only this stage; may be repeated.", metavar="NAME")
-    ] = None,
+    stage: Annotated[list[str] | None, _option("Run only this stage; may be repeated.", metavar="NAME")] = None,
     state_dir: Annotated[str | None, _option("This worker's local state.", metavar="DIR")] = None,
     guarantee: Annotated[str | None, _option("exactly_once or at_least_once.")] = None,
     checkpoint_interval: Annotated[
@@ -54,13 +52,9 @@ def read_overrides(
     ] = None,
     max_parallelism: Annotated[str | None, _option("Key groups of keyed operators.", metavar="N")] = None,
     http_host: Annotated[str | None, _option("Where metrics and probes are served.", metavar="HOST")] = None,
-    http_port: Annotated[
-        str | None, _option("Serve /metrics, /live and /ready; 0: off.", metavar="N")
-    ] = None,
+    http_port: Annotated[str | None, _option("Serve /metrics, /live and /ready; 0: off.", metavar="N")] = None,
     worker_id: Annotated[str | None, _option("Stable name of this worker.", metavar="NAME")] = None,
-    shutdown_timeout: Annotated[
-        str | None, _option("Budget from SIGTERM to the end.", metavar="TIME")
-    ] = None,
+    shutdown_timeout: Annotated[str | None, _option("Budget from SIGTERM to the end.", metavar="TIME")] = None,
     log_level: Annotated[str | None, _option("debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, _option("text or json.")] = None,
     kafka: Annotated[

@@ -44,9 +44,7 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(report(error, verbose=verbose)) from None
 
     signature = inspect.signature(command, eval_str=True)
-    verbosity = inspect.Parameter(
-        "verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose
-    )
+    verbosity = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Verbose)
     parameters = [*signature.parameters.values(), verbosity]
     with_report.__name__, with_report.__doc__ = command.__name__, command.__doc__
     with_report.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

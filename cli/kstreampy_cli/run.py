@@ -14,12 +14,8 @@ import time
 from collections.abc import Iterator
 
 from kstreampy.datastream.launch import Job, JobExecutionResult
-from kstreampy.errors import KStreamError
 from kstreampy.graph.plan import Plan
 from kstreampy.observe import log
-from kstreampy.observe.health import Health
-from kstreampy.observe.http import HttpServer
-from kstreampy.observe.metrics import Metrics
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.settings_source import Resolved
 from kstreampy.runtime.stop import StopSignal, end_at_once, stopping_by_signal
@@ -134,23 +130,7 @@ class RunLauncher:
 
 
 def _work(job: Job, plan: Plan, settings: Settings, stop: StopSignal) -> None:
-    """Runs one worker in this process, with its metrics server. A function of the job that calls sys.exit()
-    has ended the worker before its time: that is a failure, whatever code it chose."""
-    from kstreampy.runtime.worker import (
-        run_worker,
-    )  # brings RocksDB and the Kafka client: only workers need them
+    """Runs one worker in this process."""
+    from kstreampy.runtime.process import run_process  # brings RocksDB and the Kafka client: only workers need them
 
-    metrics, health = Metrics(), Health(stall_s=settings.stall_timeout_s)
-    stop.on_request(lambda: health.stopping(str(stop.reason)))
-    connect = job.attach(plan, settings, stop)
-    with contextlib.ExitStack() as stack:
-        if settings.http_port is not None:
-            stack.enter_context(HttpServer(settings.http_host, settings.http_port, metrics, health))
-        try:
-            run_worker(plan, settings, connect=connect, stop=stop, metrics=metrics, health=health)
-        except SystemExit as error:
-            if error.code:
-                raise
-            raise KStreamError(
-                "a function of the job called sys.exit(): the worker ended too early"
-            ) from error
+    run_process(plan, settings, job.attach(plan, settings, stop), stop)

@@ -1,4 +1,4 @@
-"""The log a job runs on: the protocols that Kafka (`broker/kafka/`) and the in-memory log (`broker/memory.py`) both obey.
+"""The log a job runs on: the protocols that Kafka (`broker/kafka/`) and the in-memory log (`broker/memory/`) both obey.
 
 In here: what the runtime may ask of a broker, in Kafka's words, as protocols and plain data. Not in here: anything
 about state, operators or checkpoints. One suite of laws (`tests/laws/`) runs over every implementation.
@@ -250,6 +250,10 @@ class Broker(Protocol):
         ...
 
     def reader(self) -> Reader: ...
+    def unavailable_since(self) -> float | None:
+        """`time.monotonic()` since when no broker of the cluster answers; None while one does. Any thread may call."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -7,6 +7,7 @@ which runs one worker in this process; the command line installs its own.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -28,6 +29,8 @@ from kstreampy.runtime.connect import broker_factory
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.settings_source import find_file, resolve
 from kstreampy.runtime.stop import StopSignal, stopping_by_signal
+
+_log = logging.getLogger(__name__)
 
 
 class Job:
@@ -89,19 +92,21 @@ class LocalLauncher:
     `kstreampy.toml` beside the job, and the environment."""
 
     def launch(self, job: Job) -> JobExecutionResult:
-        from kstreampy.runtime.worker import run_worker  # RocksDB and the Kafka client load only when a job runs
+        from kstreampy.runtime.process import run_process  # RocksDB and the Kafka client load only when a job runs
 
         script = Path(sys.argv[0]) if sys.argv and sys.argv[0].endswith(".py") else None
         file = find_file(script, None, os.environ)
         name = script.stem if script is not None else job.name
         settings = resolve(job.code_settings, file, os.environ, {}, job_name=name).settings
         log.setup(settings.log_level, settings.log_format, secrets=settings.secrets())
+        if settings.workers > 1:
+            _log.warning("this process is one worker of the %d asked for: `kstreampy run` starts all", settings.workers)
         plan = job.plan(settings)
         stop = StopSignal(settings.shutdown_timeout_s)
         began = time.monotonic()
         in_main = threading.current_thread() is threading.main_thread()
         with stopping_by_signal(stop) if in_main else contextlib.nullcontext():
-            run_worker(plan, settings, connect=job.attach(plan, settings, stop), stop=stop)
+            run_process(plan, settings, job.attach(plan, settings, stop), stop)
         return JobExecutionResult(job.job_id, int((time.monotonic() - began) * 1000))
 
 

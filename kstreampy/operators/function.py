@@ -7,6 +7,7 @@ a plain callable out of one. Not in here: the operators that call them. Semantic
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -24,7 +25,7 @@ class KeyedStateStore(ABC):
     """Where keyed state comes from. Only functions on a `KeyedStream` may ask for state."""
 
     @abstractmethod
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """The `ValueState` of that name; call it in `open`. Raises `JobError` where the stream is not keyed."""
 
 
@@ -61,13 +62,17 @@ class RuntimeContext(KeyedStateStore):
 
 
 class Function:
-    """Root of all user functions. One instance works for one task: the object given to the stream is copied for each."""
+    """Root of all user functions. One instance works for one task: the object given to the stream is copied for each.
+
+    As in Flink without object reuse, a function may change what it was given, and may change what it emitted and emit
+    it again: no other step and no state sees the change.
+    """
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once before the first record of a task; get state here."""
 
     def close(self) -> None:
-        """Called once when the task ends, also after an error."""
+        """Called once when the task ends, also after an error, and also when `open` itself failed."""
 
 
 class MapFunction(Function):
@@ -213,15 +218,14 @@ class KeyedProcessFunction(Function):
 
 
 def callable_of(function: Any, cls: type[Function], method: str) -> Callable[..., Any]:
-    """The plain callable behind a user's function: a bound method of an instance of `cls`, or the callable itself."""
+    """The plain callable behind a user's function: a bound method of an instance of `cls`, or the callable itself.
+    TypeError for anything else."""
     if isinstance(function, cls):
         return getattr(function, method)  # type: ignore[no-any-return]  # the method's type is the subclass's own
     if callable(function) and not isinstance(function, (Function, type)):
         return function  # type: ignore[no-any-return]  # narrowed to a callable of unknown signature
-    raise JobError(
-        f"{method}: expected a callable or a {cls.__name__} instance, got {function!r}. "
-        + (f"Did you forget the brackets: {function.__name__}()?" if isinstance(function, type) else "")
-    )
+    hint = f". Did you forget the brackets: {function.__name__}()?" if isinstance(function, type) else ""
+    raise TypeError(f"{method}: expected a function or a {cls.__name__} instance, not {function!r}{hint}")
 
 
 def own_copy(function: Any) -> Any:
@@ -243,7 +247,9 @@ def is_rich(function: Any) -> bool:
 
 
 def where(function: Any) -> str:
-    """`file:line` of a user's function or function class, for messages; its name when there is no source."""
+    """`name (file:line)` of a user's function or function class, for messages; its name when there is no source."""
+    while isinstance(function, functools.partial):
+        function = function.func
     target = type(function) if isinstance(function, Function) else inspect.unwrap(function)
     name = getattr(target, "__qualname__", type(function).__qualname__)
     code = getattr(target, "__code__", None)

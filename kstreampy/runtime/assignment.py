@@ -185,4 +185,19 @@ class Assignment:
 
 
 def _listed(partitions: Sequence[TopicPartition]) -> str:
-    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in partitions) or "nothing"
+    """`topic 0-3, 7` for the partitions of each topic."""
+    numbers: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        numbers.setdefault(tp.topic, []).append(tp.partition)
+    return "; ".join(f"{topic} {_ranges(found)}" for topic, found in numbers.items()) or "nothing"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`0-3, 7` for 0, 1, 2, 3, 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

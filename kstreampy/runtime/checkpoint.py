@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kstreampy.broker.broker import Producer, Receipt, TopicPartition
 from kstreampy.errors import BrokerRefused, JobError
@@ -142,6 +142,23 @@ class Checkpoint:
             raise JobError(f"the meta record of task {part.task.name} was acknowledged without an offset")
         local = LocalMeta(changelog.topic_id, offset + 1, self.resources.clock(), True, part.meta)
         part.state.committed(part.dirty, local)
+
+    def note_ends(self, assignments: Sequence[Assignment]) -> None:
+        """Before the worker leaves, with everything committed: each store notes that it has all of its changelog, the last
+        transaction's marker included, so that the next start has nothing to read."""
+        settled: dict[TopicPartition, KeyedState] = {}
+        for assignment in assignments:
+            changelog = assignment.layout.changelog
+            for task in assignment.running():
+                if changelog is not None and task.state is not None and not task.changed:
+                    settled[TopicPartition(changelog.name, task.number)] = task.state
+        if not settled:
+            return
+        ends = self.resources.broker.end_offsets(settled, committed=False)
+        for tp, state in settled.items():
+            local = state.local_meta
+            if local is not None and local.next_offset + 1 == ends[tp]:
+                state.apply([], replace(local, next_offset=ends[tp], synced_at_ms=self.resources.clock()))
 
     def _purge(self, assignments: Sequence[Assignment]) -> None:
         """Step 7: what every reader has behind it is deleted from the topics between stages."""

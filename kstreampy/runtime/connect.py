@@ -12,6 +12,9 @@ from kstreampy.errors import JobError
 from kstreampy.graph.plan import Plan
 from kstreampy.runtime.settings import Settings
 
+_CALL_TIMEOUT_S = 15.0
+"""Of one call. Shorter than the shutdown budget; a broker away for longer is waited for by trying again."""
+
 
 def broker_factory(plan: Plan, settings: Settings) -> Callable[[], Broker]:
     """What `run_worker` and readers of collected results connect with; every call gives a new view of the same log.
@@ -36,4 +39,5 @@ def _kafka(servers: str, settings: Settings) -> Broker:
         group_protocol=settings.group_protocol,
         session_timeout_ms=settings.session_timeout_ms,
         transaction_timeout_ms=settings.transaction_timeout_ms,
+        timeout_s=min(settings.broker_timeout_s, _CALL_TIMEOUT_S),
     )

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from kstreampy.broker.broker import Producer, TopicPartition
-from kstreampy.errors import TaskMigrated
+from kstreampy.errors import BrokerUnavailable, TaskMigrated
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.checkpoint import Checkpoint
 from kstreampy.runtime.layout import StageLayout
@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 POLL_RECORDS = 500
 _IDLE_WAIT_S = 0.02
 _LOOK_S = 1.0
+_AWAY_S = 15.0
 
 
 class Driver:
@@ -53,6 +54,8 @@ class Driver:
         self.tick_s = settings.watermark_interval_ms / 1000
         self.last_tick = self.last_look = self.last_end_check = time.monotonic()
         self.idle_at = 0
+        self.last_turn = time.monotonic()
+        self.longest_turn_s = 0.0
         self.shares = {"poll": 0.0, "process": 0.0, "checkpoint": 0.0, "idle": 0.0}
 
     def run(self) -> None:
@@ -65,6 +68,7 @@ class Driver:
             while not self.stop.requested() and not self._job_has_ended():
                 self.turn()
             self._commit()
+            self.checkpoint.note_ends(self.assignments)
         except BaseException:
             self._abandon()
             raise
@@ -77,6 +81,9 @@ class Driver:
     def turn(self) -> None:
         """One turn. Everything polled is processed before it ends."""
         self.resources.health.progress()
+        began = time.monotonic()
+        self.longest_turn_s = max(self.longest_turn_s, began - self.last_turn)
+        self.last_turn = began
         busy = False
         for assignment in self.assignments:
             busy = self._read(assignment, 0.0) or busy
@@ -166,7 +173,10 @@ class Driver:
     def _look(self, now: float) -> None:
         """Once a second: tell the metrics and the probes how things stand."""
         self.last_look = now
+        self._look_at_broker(now)
         metrics, health = self.resources.metrics, self.resources.health
+        metrics.poll_gap(self.longest_turn_s)
+        self.longest_turn_s = 0.0
         for share, seconds in self.shares.items():
             metrics.loop_time(share, seconds)
             self.shares[share] = 0.0
@@ -176,6 +186,22 @@ class Driver:
             health.restoring(stage, int(number), restore.done(), restore.total())
         for assignment in self.assignments:
             self._look_at(assignment)
+
+    def _look_at_broker(self, now: float) -> None:
+        """A cluster that is away makes the worker unready at once, and ends this driver after a while; how long it is then
+        tried again is the worker's business."""
+        since = self.resources.broker.unavailable_since()
+        if since is None:
+            self.resources.health.broker_found()
+            self.resources.metrics.broker_up(True)
+            return
+        away_s = now - since
+        self.resources.health.broker_lost(f"no broker has answered for {away_s:.0f} s")
+        self.resources.metrics.broker_up(False)
+        if away_s > min(_AWAY_S, self.resources.settings.broker_timeout_s):
+            raise BrokerUnavailable(
+                f"no broker of {self.resources.settings.bootstrap_servers} has answered for {away_s:.0f} s"
+            )
 
     def _look_at(self, assignment: Assignment) -> None:
         metrics, health = self.resources.metrics, self.resources.health
@@ -199,8 +225,6 @@ class Driver:
             return False
         mine = [task for assignment in self.assignments for task in assignment.tasks.values()]
         if any(task.status is not Status.FINISHED or task.changed for task in mine):
-            return False
-        if any(not assignment.joined for assignment in self.assignments):
             return False
         now = time.monotonic()
         if not self.in_memory and now - self.last_end_check < 0.25:

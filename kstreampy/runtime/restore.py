@@ -140,12 +140,19 @@ class Restore:
         local = self.state.local_meta
         self.found = None if local is None or not local.complete else local.task()
         kept = local.task_meta if local is not None and local.complete else None
-        self.state.apply([], LocalMeta(self.topic_id, self.end, self.clock(), True, kept))
+        self.state.apply([], LocalMeta(self.topic_id, self._settled_at(), self.clock(), True, kept))
         self.phase = Phase.DONE
+
+    def _settled_at(self) -> int:
+        """Up to where nothing is left to do. An unfinished tail is left to do until a checkpoint has made it void: should
+        that not come about, the next restore must find it again."""
+        if not self._tail:
+            return self.end
+        return self.start if self._found_at < 0 else self._found_at + 1
 
     def _write(self, *, complete: bool) -> None:
         entries: list[Entry] = sorted(self._entries.items(), key=lambda entry: entry[0])
-        upto = self.end if complete else self._next
+        upto = self._settled_at() if complete else self._next
         meta = LocalMeta(self.topic_id, upto, self.clock(), complete, self._found_bytes if complete else None)
         self.state.apply(entries, meta)
         self._entries = {}
@@ -272,11 +279,11 @@ class Restorer:
             except (StateCorrupted, OSError) as error:
                 restore.error = error
                 moved = True
-            if moved:
-                self._stale = True
             if restore.error is not None or restore.phase is Phase.DONE:
                 del self._active[tp]
                 self._finished.put(restore)
+            elif moved:
+                self._stale = True
 
     def close(self) -> None:
         """Stops the thread; no store is touched after this. Safe to call twice."""

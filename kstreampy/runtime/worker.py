@@ -18,7 +18,7 @@ from kstreampy.graph.plan import Plan
 from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
 from kstreampy.runtime.driver import Driver
-from kstreampy.runtime.layout import StageLayout, lay_out
+from kstreampy.runtime.layout import Layout, StageLayout, lay_out
 from kstreampy.runtime.resources import Resources, Stores
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.stop import StopSignal
@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
+_FIRST_CONTACT_S = 20.0
 _GC_THRESHOLD = (50_000, 20, 50)
 
 
@@ -48,25 +49,27 @@ def run_worker(
     made it impossible to go on (see `errors.py`), and then nothing uncommitted is left behind."""
     metrics = metrics or Metrics()
     health = health or Health(stall_s=settings.stall_timeout_s)
-    for warning in plan.warnings():
-        _log.warning("%s", warning)
+    patience = Patience(settings.broker_timeout_s, stop, metrics, health)
     broker = connect()
     directory: StateDirectory | None = None
     try:
         in_memory = isinstance(broker, MemoryBroker)
         if not in_memory:
             directory = StateDirectory(settings.state_dir)
-        layout = lay_out(plan, broker)
+            for warning in plan.warnings():
+                _log.warning("%s", warning)
+        layout = patience.until_answered(
+            lambda: lay_out(plan, broker), min(settings.broker_timeout_s, _FIRST_CONTACT_S)
+        )
+        if layout is None:
+            return
         worker_id = settings.worker_id or (directory.worker_id if directory else "memory")
         metrics.worker(settings.application_id, worker_id, settings.guarantee)
         memory = settings.memory
-        stores = Stores(
-            directory,
-            CacheBudget(memory.cache_bytes),
-            RocksBudget(memory.store_bytes) if directory is not None else None,
-        )
+        rocks = RocksBudget(memory.store_bytes) if directory is not None else None
+        stores = Stores(directory, CacheBudget(memory.cache_bytes), rocks)
         resources = Resources(layout, settings, broker, stores, metrics, health, clock, worker_id)
-        _drive(resources, _stages(resources), stop, in_memory=in_memory)
+        _drive(resources, _stages(resources), stop, patience, in_memory=in_memory)
     finally:
         broker.close()
         if directory is not None:
@@ -84,45 +87,91 @@ def _stages(resources: Resources) -> tuple[StageLayout, ...]:
     return tuple(layout for layout in layouts if not wanted or layout.stage.uid in wanted)
 
 
-def _drive(resources: Resources, stages: tuple[StageLayout, ...], stop: StopSignal, *, in_memory: bool) -> None:
+class Patience:
+    """How long a broker that does not answer is waited for. Lives as long as the worker."""
+
+    def __init__(self, bound_s: float, stop: StopSignal, metrics: Metrics, health: Health) -> None:
+        self._bound_s = bound_s
+        self._stop = stop
+        self._metrics = metrics
+        self._health = health
+        self._away_since: float | None = None
+        self._pause_s = _FIRST_PAUSE_S
+
+    def until_answered(self, ask: Callable[[], Layout], bound_s: float) -> Layout | None:
+        """The first contact: a shorter bound, since a wrong address is likelier than a cluster that is away. None if the
+        worker was told to stop meanwhile."""
+        began = time.monotonic()
+        while not self._stop.requested():
+            try:
+                return ask()
+            except BrokerUnavailable as error:
+                left = bound_s - (time.monotonic() - began)
+                if left <= 0:
+                    raise
+                self._lost(error, left)
+                self._stop.wait(min(_FIRST_PAUSE_S * 5, left))
+        return None
+
+    def answered(self) -> None:
+        self._health.broker_found()
+        self._metrics.broker_up(True)
+
+    def well_since(self, began: float) -> None:
+        """A driver had begun at `began` and has ended: if it ran for a while, the next trouble is a new one."""
+        if time.monotonic() - began > _LONGEST_PAUSE_S * 4:
+            self._away_since = None
+            self._pause_s = _FIRST_PAUSE_S
+
+    def away(self, error: BrokerUnavailable) -> None:
+        """Once more no answer. Raises the error when it has been long enough."""
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        left = self._bound_s - (now - self._away_since)
+        if left <= 0 or self._stop.requested():
+            raise error
+        self._lost(error, left)
+
+    def _lost(self, error: BrokerUnavailable, left_s: float) -> None:
+        self._health.broker_lost(str(error))
+        self._metrics.broker_up(False)
+        _log.warning("the broker is unavailable (%s): trying for another %.0f s", error, left_s)
+
+    def pause(self) -> None:
+        self._stop.wait(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def _drive(
+    resources: Resources, stages: tuple[StageLayout, ...], stop: StopSignal, patience: Patience, *, in_memory: bool
+) -> None:
     """Drivers, one after another, until one ends well."""
-    away_since: float | None = None
-    pause_s = _FIRST_PAUSE_S
     thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLD)
     try:
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLD)
         while True:
             began = time.monotonic()
             try:
                 driver = Driver(resources, stages, stop, in_memory=in_memory)
-                resources.health.broker_found()
-                resources.metrics.broker_up(True)
+                patience.answered()
                 driver.run()
                 return
             except TaskMigrated as error:
                 _log.warning("rejoining: %s", error)
-                away_since = None
+                patience.well_since(began)
             except StateCorrupted as error:
+                patience.well_since(began)
                 resources.stores.set_aside_damaged(error)
-                away_since = None
             except BrokerUnavailable as error:
-                now = time.monotonic()
-                away_since = now if away_since is None or now - began > _LONGEST_PAUSE_S * 4 else away_since
-                bound_s = resources.settings.broker_timeout_s
-                if stop.requested() or now - away_since >= bound_s:
-                    raise
-                resources.health.broker_lost(str(error))
-                resources.metrics.broker_up(False)
-                _log.warning(
-                    "the broker is unavailable (%s): trying again for %.0f s", error, bound_s - (now - away_since)
-                )
+                patience.well_since(began)
+                patience.away(error)
             if stop.requested():
                 _log.warning("stopping without a last checkpoint: what was not committed is redone at the next start")
                 return
             resources.attempt += 1
-            pause_s = _FIRST_PAUSE_S if time.monotonic() - began > 30 else min(pause_s * 2, _LONGEST_PAUSE_S)
-            stop.wait(pause_s)
+            patience.pause()
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import pytest
 
-from kstreampy.broker.embedded import EmbeddedBroker, installed
+from kstreampy.broker.embedded import EmbeddedBroker, free_port, installed
 from tests.brokers.kafka import FAST_CRASHES, KafkaProcess, missing
 
 
@@ -39,13 +39,30 @@ def docker_answers() -> bool:
 
 @contextmanager
 def in_docker() -> Iterator[str]:
-    try:
-        from testcontainers.community.kafka import KafkaContainer
-    except ImportError:
-        from testcontainers.kafka import KafkaContainer
+    """Apache's own image, which has KIP-848; the port is chosen here, as the broker must be told what to advertise."""
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.waiting_utils import wait_for_logs
 
-    with KafkaContainer().with_kraft() as container:
-        yield container.get_bootstrap_server()
+    port = free_port()
+    container = DockerContainer("apache/kafka:4.1.1").with_bind_ports(port, port)
+    for name, value in {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": "1@localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://:{port},CONTROLLER://:9093",
+        "advertised.listeners": f"PLAINTEXT://localhost:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "auto.create.topics.enable": "false",
+        **FAST_CRASHES,
+    }.items():
+        container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
+    with container:
+        wait_for_logs(container, "Kafka Server started", timeout=120)
+        yield f"localhost:{port}"
 
 
 @contextmanager

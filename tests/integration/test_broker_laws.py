@@ -10,6 +10,7 @@ import pytest
 from kstreampy.broker.broker import Broker, BrokerFactory
 from kstreampy.broker.kafka import KafkaBroker
 from kstreampy.broker.kafka.broker import GroupProtocol
+from tests.brokers.find import unable
 from tests.laws.broker_laws import BrokerLaws
 from tests.laws.scene import Scene
 
@@ -23,6 +24,8 @@ class _KafkaLaws(BrokerLaws):
     @pytest.fixture
     def broker_factory(self, started_brokers: Callable[[str], str]) -> BrokerFactory:
         bootstrap = started_brokers(self.kind)
+        if self.protocol == "consumer" and KafkaBroker(bootstrap).group_protocol() != "consumer":
+            unable(f"the broker at {bootstrap} does not serve KIP-848's group protocol (Kafka 4.0 and later do)")
         return lambda: KafkaBroker(
             bootstrap,
             client_id="laws",

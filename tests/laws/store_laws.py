@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from kstreampy.state.store import META_KEY, Entry, Store
 
-BYTES = st.binary(max_size=3) | st.sampled_from(
-    [b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"\xff", b"\xff\xff", b"b"]
-)
+BYTES = st.binary(max_size=3) | st.sampled_from([b"a", b"a\x00", b"a\xff", b"a\xff\xff", b"\xff", b"\xff\xff", b"b"])
 KEYS = BYTES.filter(lambda key: key and key != META_KEY)
 BATCHES = st.lists(
     st.tuples(
@@ -100,9 +98,7 @@ class StoreLaws:
         assert store.meta() == b"m1"
 
     @pytest.mark.parametrize("prefix", [b"a", b"a\xff", b"\xff", b"\xff\xff", b"", b"b", b"zz", b"\x00"])
-    def test_a_scan_gives_exactly_the_entries_with_the_prefix_in_order(
-        self, store: Store, prefix: bytes
-    ) -> None:
+    def test_a_scan_gives_exactly_the_entries_with_the_prefix_in_order(self, store: Store, prefix: bytes) -> None:
         keys = [
             b"a",
             b"a\x00",

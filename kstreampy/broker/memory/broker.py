@@ -148,6 +148,10 @@ class MemoryBroker:
     def reader(self) -> MemoryReader:
         return MemoryReader(self._cluster)
 
+    def unavailable_since(self) -> float | None:
+        """None: it is in this process."""
+        return None
+
     def close(self) -> None:
         """Nothing is held open here: consumers and producers are closed by their owners, the log is the
         cluster's."""

@@ -221,9 +221,7 @@ def test_forget_drops_what_is_not_committed() -> None:
 def test_a_value_too_large_is_told_with_state_key_size_and_limit() -> None:
     cache = ValueCache("op/list", codec, MemoryStore(), max_value_bytes=1000)
     put(cache, {"small": "x", "k" * 300: "x" * 2000})
-    with pytest.raises(
-        JobError, match=r"state 'op/list'.*key 'k{50,60}k*…k*'.* 2,3\d\d bytes.*1,000"
-    ) as caught:
+    with pytest.raises(JobError, match=r"state 'op/list'.*key 'k{50,60}k*…k*'.* 2,3\d\d bytes.*1,000") as caught:
         cache.encode_dirty()
     assert len(str(caught.value)) < 400
     put(cache, {"k" * 300: "x"})

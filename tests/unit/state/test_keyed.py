@@ -58,9 +58,7 @@ def commit(state: KeyedState, offset: int = 1) -> Dirty:
 
 @pytest.fixture(params=["memory", "rocks"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = (
-        MemoryStore() if request.param == "memory" else RocksStore(tmp_path / "s", RocksBudget(8 * MIB))
-    )
+    made: Store = MemoryStore() if request.param == "memory" else RocksStore(tmp_path / "s", RocksBudget(8 * MIB))
     yield made
     made.close()
 
@@ -170,9 +168,7 @@ def test_a_restore_into_an_empty_store(store: Store) -> None:
     assert cache.fetch(1) is None
     state.apply([(raw("a", 2), codec.encode(0)), (raw("a", 1), codec.encode(1))], local(2, complete=False))
     assert state.local_meta == local(2, complete=False)
-    state.apply(
-        [(raw("a", 1), codec.encode(5)), (raw("a", 2), codec.encode(2)), (raw("a", 2), None)], local(4)
-    )
+    state.apply([(raw("a", 1), codec.encode(5)), (raw("a", 2), codec.encode(2)), (raw("a", 2), None)], local(4))
     assert (cache.fetch(1), cache.fetch(2)) == (5, None)
     assert keyed(store).local_meta == local(4)
 
@@ -250,12 +246,8 @@ def test_caches_shrink_to_the_budget_after_a_commit(store: Store) -> None:
 
 # Any sequence of events
 
-KEYS = st.sampled_from(
-    [token(key) for key in (1, 1.0, True, "1", b"1", (1,), 0, "", b"", "é", 2, 3, 4, 5, "x" * 200)]
-)
-VALUES = (
-    st.none() | st.sampled_from([0, "", False, b"", [], [1], "text", 2**70, (1,)]) | st.integers() | st.text()
-)
+KEYS = st.sampled_from([token(key) for key in (1, 1.0, True, "1", b"1", (1,), 0, "", b"", "é", 2, 3, 4, 5, "x" * 200)])
+VALUES = st.none() | st.sampled_from([0, "", False, b"", [], [1], "text", 2**70, (1,)]) | st.integers() | st.text()
 
 
 class Task(RuleBasedStateMachine):

@@ -37,9 +37,7 @@ def test_different_entries_have_different_keys_and_none_is_the_meta_key(
     other = entry_key(name_prefix(other_name), other_key, other_suffix)
     assert (one == other) == ((name, key, suffix) == (other_name, other_key, other_suffix))
     assert one.startswith(name_prefix(other_name)) == (name == other_name)
-    assert one.startswith(entry_key(name_prefix(other_name), other_key)) == (
-        (name, key) == (other_name, other_key)
-    )
+    assert one.startswith(entry_key(name_prefix(other_name), other_key)) == ((name, key) == (other_name, other_key))
     assert not one.startswith(META_KEY[:1])
 
 

@@ -133,9 +133,7 @@ def read_all(store: RocksStore) -> object:
 
 
 @pytest.mark.parametrize("read", [read_all, rows], ids=["get_many", "scan"])
-@pytest.mark.parametrize(
-    "damage", ["truncated table", "table gone", "manifest gone", "bytes in a table", "current"]
-)
+@pytest.mark.parametrize("damage", ["truncated table", "table gone", "manifest gone", "bytes in a table", "current"])
 def test_damage_is_told_with_the_path(
     tmp_path: Path, budget: RocksBudget, damage: str, read: Callable[[RocksStore], object]
 ) -> None:

@@ -72,9 +72,7 @@ def test_a_later_version_is_refused_with_what_to_do() -> None:
         LocalMeta.decode(data)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"\xff\xfe", b"[]", b'{"version":1}', b'{"version":"1"}', b"null"]
-)
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[]", b'{"version":1}', b'{"version":"1"}', b"null"])
 def test_what_is_no_meta_record_is_corrupted(data: bytes) -> None:
     with pytest.raises(StateCorrupted, match="meta record cannot be read"):
         TaskMeta.decode(data)
