@@ -12,8 +12,10 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from enum import Enum
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.errors import JobError
 
 if TYPE_CHECKING:
@@ -222,9 +224,10 @@ def callable_of(function: Any, cls: type[Function], method: str) -> Callable[...
     TypeError for anything else."""
     if isinstance(function, cls):
         return getattr(function, method)  # type: ignore[no-any-return]  # the method's type is the subclass's own
-    if callable(function) and not isinstance(function, (Function, type)):
+    is_class = isinstance(function, type) and issubclass(function, Function)
+    if callable(function) and not isinstance(function, Function) and not is_class:
         return function  # type: ignore[no-any-return]  # narrowed to a callable of unknown signature
-    hint = f". Did you forget the brackets: {function.__name__}()?" if isinstance(function, type) else ""
+    hint = f". Did you forget the brackets: {function.__name__}()?" if is_class else ""
     raise TypeError(f"{method}: expected a function or a {cls.__name__} instance, not {function!r}{hint}")
 
 
@@ -239,6 +242,27 @@ def own_copy(function: Any) -> Any:
             f"{type(function).__name__} cannot be copied for a task ({error}): "
             "create connections, locks and the like in open(), not in __init__()"
         ) from error
+
+
+def keeps_objects(function: Any) -> bool:
+    """True if the function may still hold what it returned, and so could change it later: all but plain functions
+    without a closure."""
+    return not isinstance(function, (FunctionType, BuiltinFunctionType, type)) or bool(
+        getattr(function, "__closure__", None)
+    )
+
+
+def settled(produced: Iterable[Any]) -> list[Any]:
+    """Everything that was produced, as it was when it came: what can be changed in place is copied at once."""
+    return [value if type(value) in IMMUTABLE_TYPES else detached(value) for value in produced]
+
+
+def detached(value: Any) -> Any:
+    """A copy that shares nothing changeable with `value`; what cannot be copied (a generator, a lock) stays itself."""
+    try:
+        return copy_value(value)
+    except Exception:
+        return value
 
 
 def is_rich(function: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.common.typeinfo import TypeInformation
-from kstreampy.errors import JobError
+from kstreampy.errors import JobError, KStreamError
 from kstreampy.operators.field import Field
 from kstreampy.operators.function import (
     Function,
@@ -21,9 +21,7 @@ from kstreampy.operators.function import (
     ProcessFunction,
     ReduceFunction,
     TimerService,
-    callable_of,
-    own_copy,
-    where,
+    settled,
 )
 from kstreampy.operators.operator import Operator, TaskContext, failure
 from kstreampy.operators.runtime_context import TaskRuntimeContext
@@ -60,16 +58,19 @@ def share_nothing(values: list[Any]) -> bool:
 
 
 class RollingOperator(Operator):
-    """Combines each value with what its key has so far and emits the result. The first value of a key is emitted as it is."""
+    """Combines each value with what its key has so far and emits the result. The first value of a key is emitted as it is.
+
+    `combine` must be one of this module's: it never changes what it is given, but makes a new value. A value of None is
+    the same as none at all: the key begins anew with the next one.
+    """
 
     cache: ValueCache
 
-    def __init__(self, step: str, uid: str, combine: Combine, type_info: TypeInformation | None, where: str = "") -> None:
+    def __init__(self, step: str, uid: str, combine: Combine, type_info: TypeInformation | None) -> None:
         super().__init__(step)
         self.uid = uid
         self.combine = combine
         self.type_info = type_info
-        self.where = where
 
     def open(self, context: TaskContext) -> None:
         state = keyed_state(self.step, context)
@@ -77,68 +78,84 @@ class RollingOperator(Operator):
 
     def process(self, batch: Batch) -> None:
         keys = keys_in(batch)
+        cache = self.cache
+        cache.load(keys)
+        entries = cache.entries
+        get = entries.get
+        combine = self.combine
+        results: list[Any] = []
+        append = results.append
+        try:
+            for key, value in zip(keys, batch.values, strict=True):
+                so_far = get(key)
+                if so_far is not None:
+                    value = combine(so_far, value)
+                entries[key] = value
+                append(value)
+        except Exception as error:
+            index = len(results)
+            raise failure(self.step, error, index, batch.values[index]) from error
+        cache.dirty.update(keys)
+        if not share_nothing(results):  # a later step must not reach, through what was emitted, what is kept
+            results = [copy_value(result) for result in results]
+        self.out.process(Batch(results, batch.timestamps, keys, batch.headers))
+
+
+class ReduceOperator(FunctionOperator):
+    """Rolling `reduce` with the user's function, which may change in place what it is given: what is emitted is then a
+    copy of what is kept, made before the next call."""
+
+    cls = ReduceFunction
+    method = "reduce"
+    cache: ValueCache
+
+    def __init__(self, step: str, uid: str, function: Any, type_info: TypeInformation | None) -> None:
+        super().__init__(step, function)
+        self.uid = uid
+        self.type_info = type_info
+
+    def open(self, context: TaskContext) -> None:
+        state = keyed_state(self.step, context)
+        self.cache = state.value(f"{self.uid}/rolling", codec_for(self.type_info), repr(self.type_info))
+        super().open(context)
+
+    def process(self, batch: Batch) -> None:
+        keys = keys_in(batch)
         self.cache.load(keys)
         results: list[Any] = []
         try:
-            if share_nothing(batch.values):
-                self._combine(keys, batch.values, results)
-            else:
-                self._combine_copying(keys, batch.values, results)
+            self._reduce(keys, batch.values, results.append)
+        except KStreamError:
+            raise
         except Exception as error:
             index = len(results)
             raise failure(self.step, error, index, batch.values[index], self.where) from error
         self.cache.dirty.update(keys)
         self.out.process(Batch(results, batch.timestamps, keys, batch.headers))
 
-    def _combine(self, keys: list[Token], values: list[Any], results: list[Any]) -> None:
+    def _reduce(self, keys: list[Token], values: list[Any], emit: Callable[[Any], None]) -> None:
         entries = self.cache.entries
         get = entries.get
-        combine = self.combine
-        append = results.append
+        reduce = self.function
+        immutable = IMMUTABLE_TYPES
         for key, value in zip(keys, values, strict=True):
             so_far = get(key)
             if so_far is not None:
-                value = combine(so_far, value)
+                value = reduce(so_far, value)
             entries[key] = value
-            append(value)
-
-    def _combine_copying(self, keys: list[Token], values: list[Any], results: list[Any]) -> None:
-        """As `_combine`, for values that can be changed in place: neither the reducer nor a later step may reach, through
-        what was emitted, what is kept."""
-        entries = self.cache.entries
-        for key, value in zip(keys, values, strict=True):
-            so_far = entries.get(key)
-            if so_far is not None:
-                value = self.combine(so_far, value)
-            entries[key] = value
-            results.append(copy_value(value))
-
-
-class ReduceOperator(RollingOperator):
-    """Rolling `reduce` with the user's function."""
-
-    def __init__(self, step: str, uid: str, function: Any, type_info: TypeInformation | None) -> None:
-        self.owner = own_copy(function)
-        combine = callable_of(self.owner, ReduceFunction, "reduce")
-        super().__init__(step, uid, combine, type_info, where(function))
-
-    def open(self, context: TaskContext) -> None:
-        super().open(context)
-        if isinstance(self.owner, Function):
-            self.owner.open(TaskRuntimeContext(self.step, context))
-
-    def close(self) -> None:
-        try:
-            if isinstance(self.owner, Function):
-                self.owner.close()
-        finally:
-            self.out.close()
+            kind = type(value)
+            if kind in immutable or (kind is tuple and immutable.issuperset(map(type, value))):
+                emit(value)
+            else:
+                emit(copy_value(value))
 
 
 def sum_of(field: Field) -> Combine:
+    """`sum`: only the field is added up, the others stay those of the key's first value."""
+
     def add(so_far: Any, value: Any) -> Any:
-        get, put = field.accessors(value)
-        return put(so_far, get(so_far) + get(value))
+        get, put = field.accessors(so_far)
+        return put(so_far, get(so_far) + field.get(value))
 
     return add
 
@@ -147,8 +164,8 @@ def extreme_of(field: Field, *, largest: bool) -> Combine:
     """`min`/`max`: only the field is the extreme one, the others stay those of the key's first value."""
 
     def extreme(so_far: Any, value: Any) -> Any:
-        get, put = field.accessors(value)
-        old, new = get(so_far), get(value)
+        get, put = field.accessors(so_far)
+        old, new = get(so_far), field.get(value)
         better = new > old if largest else new < old
         return put(so_far, new) if better else so_far
 
@@ -159,8 +176,7 @@ def extreme_by(field: Field, *, largest: bool, first: bool) -> Combine:
     """`min_by`/`max_by`: the whole value that holds the extreme; of equal ones the earlier (`first`) or the later."""
 
     def extreme(so_far: Any, value: Any) -> Any:
-        get = field.accessors(value)[0]
-        old, new = get(so_far), get(value)
+        old, new = field.get(so_far), field.get(value)
         if old == new:
             return so_far if first else value
         better = new > old if largest else new < old
@@ -179,8 +195,10 @@ class _KeyedCalls(FunctionOperator):
     def open(self, context: TaskContext) -> None:
         self.state = keyed_state(self.step, context)
         self.scope = context.scope
-        if isinstance(self.owner, Function):
-            self.owner.open(TaskRuntimeContext(self.step, context, self.uid))
+        super().open(context)
+
+    def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
+        return TaskRuntimeContext(self.step, context, self.uid)
 
     def calls(self, batch: Batch) -> list[Any]:
         keys = keys_in(batch)
@@ -191,6 +209,8 @@ class _KeyedCalls(FunctionOperator):
         try:
             for scope.token, value in zip(keys, batch.values, strict=True):  # noqa: B020
                 results.append(function(value))  # noqa: PERF401
+        except KStreamError:
+            raise
         except Exception as error:
             index = len(results)
             raise failure(self.step, error, index, batch.values[index], self.where) from error
@@ -226,7 +246,7 @@ class ProcessOperator(FunctionOperator):
 
     def open(self, context: TaskContext) -> None:
         self.context = ProcessFunction.Context(TimerService(context.clock, lambda: context.watermark))
-        self.owner.open(TaskRuntimeContext(self.step, context))
+        super().open(context)
 
     def process(self, batch: Batch) -> None:
         function = self.function
@@ -240,8 +260,10 @@ class ProcessOperator(FunctionOperator):
                 context._headers = None if headers is None else headers[index]
                 produced = function(value, context)
                 if produced is not None:
-                    results.extend(produced)
+                    results += settled(produced)
                 ends.append(len(results))
+        except KStreamError:
+            raise
         except Exception as error:
             index = len(ends)
             raise failure(self.step, error, index, batch.values[index], self.where) from error
@@ -269,7 +291,10 @@ class KeyedProcessOperator(FunctionOperator):
             return None if scope.token is None else key_of(scope.token)
 
         self.context = KeyedProcessFunction.Context(TimerService(context.clock, lambda: context.watermark), current_key)
-        self.owner.open(TaskRuntimeContext(self.step, context, self.uid))
+        super().open(context)
+
+    def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
+        return TaskRuntimeContext(self.step, context, self.uid)
 
     def process(self, batch: Batch) -> None:
         keys = keys_in(batch)
@@ -290,8 +315,10 @@ class KeyedProcessOperator(FunctionOperator):
                     context._headers = batch.headers[index]
                 produced = function(value, context)
                 if produced is not None:
-                    results.extend(produced)
+                    results += settled(produced)
                 count(len(results))
+        except KStreamError:
+            raise
         except Exception as error:
             index = len(ends)
             raise failure(self.step, error, index, batch.values[index], self.where) from error

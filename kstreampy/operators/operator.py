@@ -7,6 +7,7 @@ more than once) and `End` (nothing follows). The steps themselves are the other 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from operator import length_hint
 from typing import Any, Protocol
@@ -130,19 +131,22 @@ class Tee(Operator):
             out.flush()
 
     def close(self) -> None:
-        for out in self.outs:
-            out.close()
+        """Closes every branch, whatever the others do; the first error is raised then."""
+        with ExitStack() as all_of_them:
+            for out in reversed(self.outs):
+                all_of_them.callback(out.close)
 
 
 def failure(step: str, error: Exception, index: int, value: object, function: str = "") -> RecordError:
     """The `RecordError` for record `index` of the batch in hand."""
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except Exception as unshown:
+        shown = f"<a {type(value).__name__} whose repr() fails: {type(unshown).__name__}>"
     if len(shown) > 200:
         shown = shown[:200] + "…"
     at = f" in {function}" if function else ""
-    return RecordError(
-        f"{step}: {type(error).__name__}: {error}{at}, on the value {shown}", step=step, index=index
-    )
+    return RecordError(f"{step}: {type(error).__name__}: {error}{at}, on the value {shown}", step=step, index=index)
 
 
 def failed_at(iterator: Iterator[Any], length: int) -> int:

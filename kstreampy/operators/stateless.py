@@ -9,8 +9,20 @@ from collections.abc import Callable
 from itertools import compress
 from typing import Any
 
-from kstreampy.errors import RecordError
-from kstreampy.operators.function import FilterFunction, FlatMapFunction, Function, MapFunction, callable_of, own_copy, where
+from kstreampy.common.copying import IMMUTABLE_TYPES
+from kstreampy.errors import KStreamError, RecordError
+from kstreampy.operators.function import (
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    MapFunction,
+    callable_of,
+    detached,
+    keeps_objects,
+    own_copy,
+    settled,
+    where,
+)
 from kstreampy.operators.operator import Operator, TaskContext, failed_at, failure
 from kstreampy.operators.runtime_context import TaskRuntimeContext
 from kstreampy.serde.batch import Batch, Headers, Token
@@ -28,10 +40,16 @@ class FunctionOperator(Operator):
         self.owner = own_copy(function)
         self.function: Callable[..., Any] = callable_of(self.owner, self.cls, self.method)
         self.where = where(function)
+        self._opened = False
 
     def open(self, context: TaskContext) -> None:
+        self._opened = True
         if isinstance(self.owner, Function):
-            self.owner.open(TaskRuntimeContext(self.step, context))
+            self.owner.open(self.runtime_context(context))
+
+    def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
+        """What the function is opened with; steps of a keyed stream give access to its state."""
+        return TaskRuntimeContext(self.step, context)
 
     def calls(self, batch: Batch) -> list[Any]:
         """The function's result for each value; an exception becomes a `RecordError` naming the record."""
@@ -39,13 +57,16 @@ class FunctionOperator(Operator):
         values = iter(batch.values)
         try:
             return [function(value) for value in values]
+        except KStreamError:
+            raise
         except Exception as error:
             index = failed_at(values, len(batch.values))
             raise failure(self.step, error, index, batch.values[index], self.where) from error
 
     def close(self) -> None:
+        opened, self._opened = self._opened, False
         try:
-            if isinstance(self.owner, Function):
+            if opened and isinstance(self.owner, Function):
                 self.owner.close()
         finally:
             self.out.close()
@@ -54,6 +75,11 @@ class FunctionOperator(Operator):
 class MapOperator(FunctionOperator):
     cls = MapFunction
     method = "map"
+
+    def __init__(self, step: str, function: Any) -> None:
+        super().__init__(step, function)
+        if keeps_objects(self.owner):
+            self.function = _settling(self.function)
 
     def process(self, batch: Batch) -> None:
         self.out.process(Batch(self.calls(batch), batch.timestamps, batch.keys, batch.headers))
@@ -90,13 +116,7 @@ class FlatMapOperator(FunctionOperator):
 
     def __init__(self, step: str, function: Any) -> None:
         super().__init__(step, function)
-        produce = self.function
-
-        def all_of(value: Any) -> list[Any]:
-            produced = produce(value)
-            return [] if produced is None else list(produced)
-
-        self.function = all_of
+        self.function = _all_of(self.function, keeps_objects(self.owner))
 
     def process(self, batch: Batch) -> None:
         results: list[Any] = []
@@ -105,6 +125,28 @@ class FlatMapOperator(FunctionOperator):
             results += produced
             ends.append(len(results))
         emit_repeated(self.out, batch, results, ends)
+
+
+def _settling(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def result(value: Any) -> Any:
+        returned = function(value)
+        return returned if type(returned) in IMMUTABLE_TYPES else detached(returned)
+
+    return result
+
+
+def _all_of(produce: Callable[[Any], Any], keeps: bool) -> Callable[[Any], list[Any]]:
+    """The results of one call as a list. Those of a generator are settled one by one: it may go on to change them."""
+
+    def results(value: Any) -> list[Any]:
+        produced = produce(value)
+        if produced is None:
+            return []
+        if not keeps and type(produced) in (list, tuple):
+            return list(produced)
+        return settled(produced)
+
+    return results
 
 
 class CoerceOperator(Operator):
@@ -143,6 +185,8 @@ def keys_of(step: str, batch: Batch, select: Callable[[Any], Any], where: str) -
     values = iter(batch.values)
     try:
         keys = [select(value) for value in values]
+    except KStreamError:
+        raise
     except Exception as error:
         index = failed_at(values, len(batch.values))
         raise failure(step, error, index, batch.values[index], where) from error

@@ -110,7 +110,7 @@ class Checkpoint:
                 produce(topic, value, key, partition, None, None, 0)
             except BufferError:
                 self._produce_when_room(topic, value, key, partition)
-        meta = task.progress.to_meta(state.types).encode()
+        meta = task.progress.to_meta(self.resources.settings.application_id, state.types).encode()
         receipt = self.producer.produce_tracked(topic, meta, META_KEY, partition)
         return _Written(task, state, dirty, meta, receipt)
 

@@ -13,11 +13,12 @@ import logging
 import time
 from collections.abc import Callable
 
-from kstreampy.broker.broker import Producer, TopicPartition
+from kstreampy.broker.broker import Chunk, Producer, TopicPartition
 from kstreampy.errors import BrokerUnavailable, TaskMigrated
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.checkpoint import Checkpoint
 from kstreampy.runtime.layout import StageLayout
+from kstreampy.runtime.pace import Pace
 from kstreampy.runtime.progress import is_finished
 from kstreampy.runtime.resources import Resources
 from kstreampy.runtime.restore import Restorer
@@ -26,7 +27,6 @@ from kstreampy.runtime.task import Status
 
 _log = logging.getLogger(__name__)
 
-POLL_RECORDS = 500
 _IDLE_WAIT_S = 0.02
 _LOOK_S = 1.0
 _AWAY_S = 15.0
@@ -109,19 +109,32 @@ class Driver:
             middle = time.perf_counter()
             handled = sum([task.read() for task in assignment.running()])
         else:
-            chunks = assignment.consumer.poll(POLL_RECORDS, timeout_s)
+            pace = self.resources.paces.setdefault(assignment.uid, Pace())
+            chunks = assignment.consumer.poll(pace.messages, timeout_s)
             middle = time.perf_counter()
             handled = 0
             for chunk in chunks:
                 records = assignment.process(chunk)
                 self.resources.metrics.records_in(assignment.uid, records)
                 handled += 1
+            if chunks:
+                self._note_pace(assignment, pace, chunks[0], time.perf_counter() - middle)
         ended = time.perf_counter()
         self.shares["idle" if timeout_s > 0 else "poll"] += middle - began
         self.shares["process"] += ended - middle
         if handled:
             self._advance_packed(assignment)
         return handled > 0
+
+    def _note_pace(self, assignment: Assignment, pace: Pace, chunk: Chunk, seconds: float) -> None:
+        """Keeps turns short; says so when a function is so slow that the transaction's deadline comes near."""
+        pace.took(seconds)
+        if seconds > self.resources.settings.transaction_timeout_ms / 2000:
+            _log.warning(
+                "stage %s took %.0f s for one poll (from %s-%d, offset %d): more than half of transaction_timeout_ms. "
+                "Fewer messages are taken per turn now; if single records take so long, raise transaction_timeout_ms",
+                assignment.uid, seconds, chunk.topic, chunk.partition, chunk.messages[0].offset(),
+            )  # fmt: skip
 
     def _advance_packed(self, assignment: Assignment) -> None:
         """Watermarks that came with batches move at once; those of sources at the tick."""

@@ -7,6 +7,7 @@ and created only when missing; a wrong partition count or cleanup policy is refu
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,11 @@ from kstreampy.errors import JobError
 from kstreampy.graph import topic as topics
 from kstreampy.graph.plan import Plan, Stage
 from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
+from kstreampy.state.store import META_KEY
+from kstreampy.state.task_meta import TaskMeta
+
+_OWNER_LOOK_BACK = 200
+_OWNER_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -197,10 +203,32 @@ def _refuse_orphans(plan: Plan, broker: Broker) -> None:
     """State that no stage of this plan owns: a renamed uid would silently begin with empty state."""
     pattern = re.escape(f"{plan.application_id}-") + ".*-changelog"
     known = {name for name, kind, _ in plan.internal_topics if kind == "changelog"}
-    orphans = sorted(set(broker.topics_matching(pattern)) - known)
+    others = {name: info for name, info in broker.topics_matching(pattern).items() if name not in known}
+    orphans = sorted(name for name, info in others.items() if _owner(info, broker) == plan.application_id)
     if orphans:
         raise JobError(
             f"state of application {plan.application_id!r} that no operator of this job owns: {', '.join(orphans)}. "
             "A uid was changed, or an operator was removed. Give the operator its old uid back; or, if that state is not "
             "needed any more, delete these topics; or use another application id"
         )
+
+
+def _owner(info: TopicInfo, broker: Broker) -> str | None:
+    """The application that wrote a changelog, as its meta records tell; None if there is none near its end."""
+    partitions = [TopicPartition(info.name, number) for number in range(info.partitions)]
+    begins, ends = broker.begin_offsets(partitions), broker.end_offsets(partitions)
+    starts = {tp: max(begins[tp], ends[tp] - _OWNER_LOOK_BACK) for tp in partitions if ends[tp] > begins[tp]}
+    reader = broker.reader()
+    try:
+        reader.assign(starts)
+        deadline = time.monotonic() + _OWNER_PATIENCE_S
+        while starts and time.monotonic() < deadline:
+            for chunk in reader.poll(500, 0.1):
+                for message in chunk.messages:
+                    if message.key() == META_KEY:
+                        return TaskMeta.decode(message.value() or b"").application_id
+            if all(position >= ends[tp] for tp, position in reader.positions().items()):
+                return None
+    finally:
+        reader.close()
+    return None

@@ -39,9 +39,10 @@ class Progress:
     connector_positions: dict[str, Any] = field(default_factory=dict)
     checkpoint_id: int = 0
 
-    def to_meta(self, states: Mapping[str, str]) -> TaskMeta:
+    def to_meta(self, application_id: str, states: Mapping[str, str]) -> TaskMeta:
         return TaskMeta(
             checkpoint_id=self.checkpoint_id,
+            application_id=application_id,
             positions={(tp.topic, tp.partition): offset for tp, offset in self.positions.items()},
             watermark=self.watermark,
             finished=self.finished,

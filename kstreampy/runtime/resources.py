@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kstreampy.broker.broker import Broker
@@ -13,6 +13,7 @@ from kstreampy.graph.topic import MAX_MESSAGE_BYTES
 from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
 from kstreampy.runtime.layout import Layout
+from kstreampy.runtime.pace import Pace
 from kstreampy.runtime.settings import Settings
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.directory import StateDirectory
@@ -79,6 +80,7 @@ class Resources:
     clock: Callable[[], int]
     worker_id: str
     attempt: int = 0
+    paces: dict[str, Pace] = field(default_factory=dict)
 
     @property
     def exactly_once(self) -> bool:

@@ -28,6 +28,7 @@ class _Wire(msgspec.Struct):
 
 class _TaskWire(_Wire):
     checkpoint_id: int
+    application_id: str = ""
     positions: list[tuple[str, int, int]] = []
     watermark: int = NO_TIMESTAMP
     finished: bool = False
@@ -51,6 +52,8 @@ class TaskMeta:
     """A task at one checkpoint: with the entries written up to it, all that is needed to go on."""
 
     checkpoint_id: int
+    application_id: str = ""
+    """Whose changelog this is: names alone do not tell `a` + `b-c` from `a-b` + `c`."""
     positions: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """(topic, partition) → the next offset to read."""
     watermark: int = NO_TIMESTAMP
@@ -73,6 +76,7 @@ class TaskMeta:
             _TaskWire(
                 version=_VERSION,
                 checkpoint_id=self.checkpoint_id,
+                application_id=self.application_id,
                 positions=_rows(self.positions),
                 watermark=self.watermark,
                 finished=self.finished,
@@ -90,6 +94,7 @@ class TaskMeta:
         wire = _decode(data, _TaskWire, "a task's meta record")
         return cls(
             checkpoint_id=wire.checkpoint_id,
+            application_id=wire.application_id,
             positions=_positions(wire.positions),
             watermark=wire.watermark,
             finished=wire.finished,

@@ -147,13 +147,8 @@ def test_one_worker_stopped_and_one_added(scene: Callable[..., tuple[Fleet, Foll
     assert_clean(totals(follower.read_until(RECORDS, 180)), fleet)
 
 
-@pytest.mark.timeout(300)
-def test_state_is_exact_and_nothing_is_lost_at_least_once(
-    scene: Callable[..., tuple[Fleet, Follower, Feeder]],
-) -> None:
-    """At-least-once may write a result twice. But the state behind it is exact, so each user's largest total is the clean
-    one, and every total of the clean run is there."""
-    fleet, follower, feeder = scene(20.0, "--guarantee", "at_least_once")
+def run_at_least_once(fleet: Fleet, feeder: Feeder) -> None:
+    """Two workers under at-least-once, four kills while the input is written."""
     workers = [fleet.start("w0"), fleet.start("w1")]
     wait_joined(workers)
     feeder.start()
@@ -164,6 +159,32 @@ def test_state_is_exact_and_nothing_is_lost_at_least_once(
         victim.kill()
         victim.start()
     feeder.join()
+
+
+@pytest.mark.timeout(300)
+def test_at_least_once_loses_nothing(scene: Callable[..., tuple[Fleet, Follower, Feeder]]) -> None:
+    """Records may pass the topic between the stages twice, so totals may be too large; never too small, never too few."""
+    fleet, follower, feeder = scene(20.0, "--guarantee", "at_least_once")
+    run_at_least_once(fleet, feeder)
+    clean = expected()
+
+    def complete() -> bool:
+        follower.read()
+        found = totals(follower.messages)
+        return all(len(found.get(key, ())) >= len(values) for key, values in clean.items()) and all(
+            max(found[key]) >= values[-1] for key, values in clean.items()
+        )
+
+    wait_until(complete, 120, "every user's results", 1.0)
+
+
+@pytest.mark.timeout(300)
+def test_state_of_one_stage_is_exact_at_least_once(scene: Callable[..., tuple[Fleet, Follower, Feeder]]) -> None:
+    """At-least-once may write a result twice; but the state that results come from is exact: unfinished checkpoints are
+    void. So every total of the clean run is there, and none besides."""
+    fleet, follower, feeder = scene(20.0, "--guarantee", "at_least_once")
+    fleet.arguments = [*fleet.arguments, "inplace"]
+    run_at_least_once(fleet, feeder)
     clean = expected()
 
     def complete() -> bool:
@@ -173,7 +194,5 @@ def test_state_is_exact_and_nothing_is_lost_at_least_once(
 
     wait_until(complete, 120, "every user's last total", 1.0)
     found = totals(follower.messages)
-    missing = {key: set(values) - set(found[key]) for key, values in clean.items() if set(values) - set(found[key])}
-    assert not missing, f"{len(missing)} users miss totals, e.g. {list(missing.items())[:2]}\n{fleet.logs()}"
-    wrong = {key: max(found[key]) for key, values in clean.items() if max(found[key]) != values[-1]}
-    assert not wrong, f"{len(wrong)} users count too much, e.g. {list(wrong.items())[:3]}\n{fleet.logs()}"
+    wrong = {key: set(values) ^ set(found[key]) for key, values in clean.items() if set(values) != set(found[key])}
+    assert not wrong, f"{len(wrong)} users differ, e.g. {list(wrong.items())[:2]}\n{fleet.logs()}"

@@ -63,6 +63,13 @@ _PRODUCER: Final[dict[str, Any]] = {
     "topic.metadata.propagation.max.ms": 5_000,
     "retry.backoff.ms": 10,
 }
+_LOGIN: Final = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM,
+    KafkaError.ILLEGAL_SASL_STATE,
+)
+"""A broken TLS handshake is not among them: a broker that restarts causes it, too, unless a certificate is named."""
 _PRODUCER_ONLY: Final = frozenset(
     {
         "acks",
@@ -127,13 +134,11 @@ class Health:
 
     def heard(self, error: KafkaError) -> None:
         """The client library's own report of an error that belongs to no call."""
-        said = mapped(error, "connect", self._bootstrap)
-        if isinstance(said, BrokerRefused):
-            self.refusal = said
-        elif isinstance(said, BrokerUnavailable) and error.code() in (
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._RESOLVE,
-        ):
+        code = error.code()
+        if code in _LOGIN or (code == KafkaError._SSL and "certificate" in error.str().lower()):
+            said = mapped(error, "log in", self._bootstrap)
+            self.refusal = said if isinstance(said, BrokerRefused) else None
+        elif code in (KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
             self.down()
 
     def down(self) -> None:

@@ -316,6 +316,7 @@ class KafkaGroupConsumer:
         return self._client.consumer_group_metadata()
 
     def close(self) -> None:
+        """Milliseconds as a rule; up to 5 s under the classic protocol when a rebalance waits for another member."""
         if self._closed:
             return
         self._closed = True

@@ -48,6 +48,8 @@ class KafkaReader:
         except ConsumeError as trouble:
             if cause(trouble.error) in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise out_of_range(self._client, trouble, "The reader") from trouble
+            if cause(trouble.error) == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                return []  # the client looks up the coordinator of a group that the reader does not use
             raise self._link.mapped(trouble.error, f"read topic {trouble.topic}") from trouble
         except KafkaException as failure:
             raise self._link.mapped(failure, "read") from failure

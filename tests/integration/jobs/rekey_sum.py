@@ -1,9 +1,10 @@
-"""A job for the crash tests: re-key + rolling sum, from a topic to a topic. Arguments: bootstrap, input, output, [bounded]."""
+"""A job for the crash tests: re-key + rolling sum, from a topic to a topic. Arguments: bootstrap, input, output,
+[bounded], [inplace] (the input is partitioned by user already: one stage instead of two)."""
 
 import sys
 
 from kstreampy.common import SerializationSchema, WatermarkStrategy
-from kstreampy.datastream import StreamExecutionEnvironment
+from kstreampy.datastream import DataStreamUtils, StreamExecutionEnvironment
 from kstreampy.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
@@ -37,13 +38,12 @@ def main(bootstrap: str, source: str, target: str, *more: str) -> None:
         .build()
     )
     sink = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer).build()
-    (
-        env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "numbers")
-        .key_by(lambda value: value["user"])
-        .sum("amount")
-        .uid("total")
-        .sink_to(sink)
-    )
+    numbers = env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "numbers")
+    if "inplace" in more:
+        keyed = DataStreamUtils.reinterpret_as_keyed_stream(numbers, lambda value: value["user"])
+    else:
+        keyed = numbers.key_by(lambda value: value["user"])
+    keyed.sum("amount").uid("total").sink_to(sink)
     env.execute()
 
 

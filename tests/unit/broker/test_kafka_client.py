@@ -93,6 +93,15 @@ def test_rejected_login_is_the_reason_of_every_silence() -> None:
     assert "bad password" in str(said)
 
 
+def test_broken_handshake_is_no_refusal_unless_a_certificate_is_named() -> None:
+    health = Health("h")
+    health.heard(KafkaError(KafkaError._SSL, "SSL handshake failed: Disconnected"))
+    health.heard(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "no right"))
+    assert health.refusal is None
+    health.heard(KafkaError(KafkaError._SSL, "SSL handshake failed: certificate verify failed"))
+    assert health.refusal is not None
+
+
 def _fails(*errors: KafkaError) -> tuple[list[float], object]:
     left = list(errors)
     called: list[float] = []
