@@ -10,6 +10,7 @@ delays in minutes. The two topics must be there; `make demo` makes them.
 import importlib.util
 import sys
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,12 @@ class Delays(KeyedProcessFunction):
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[dict[str, Any]]:
         flights, departed, departure, arrived, arrival = self.so_far.value() or (0, 0, 0, 0, 0)
         flights += 1
-        if value.dep_delay is not None:
+        if (delay := value.dep_delay) is not None:
             departed += 1
-            departure += value.dep_delay
-        if value.arr_delay is not None:
+            departure += delay
+        if (delay := value.arr_delay) is not None:
             arrived += 1
-            arrival += value.arr_delay
+            arrival += delay
         self.so_far.update((flights, departed, departure, arrived, arrival))
         yield {
             "key": ctx.get_current_key(),
@@ -95,7 +96,7 @@ def main() -> None:
     flights = env.from_source(source, WatermarkStrategy.no_watermarks(), "flights").uid("flights")
     for column, topic in BRANCHES.items():
         (
-            flights.key_by(lambda flight, column=column: flight[column])
+            flights.key_by(itemgetter(column))
             .process(Delays())
             .uid(f"by-{column}")
             .sink_to(sink(topic))

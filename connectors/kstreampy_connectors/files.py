@@ -73,9 +73,7 @@ class FileSource:
         if not self.paths:
             raise JobError("FileSource: give at least one path")
         if self.compression not in _COMPRESSIONS:
-            raise JobError(
-                f"FileSource: compression must be one of {_COMPRESSIONS}, not {self.compression!r}"
-            )
+            raise JobError(f"FileSource: compression must be one of {_COMPRESSIONS}, not {self.compression!r}")
 
     @staticmethod
     def csv(
@@ -141,9 +139,7 @@ class FileSource:
         if os.path.isfile(path):
             return [path]
         if os.path.isdir(path):
-            found = [
-                entry for entry in glob.iglob(os.path.join(glob.escape(path), "*")) if not _hidden(entry)
-            ]
+            found = [entry for entry in glob.iglob(os.path.join(glob.escape(path), "*")) if not _hidden(entry)]
         elif glob.has_magic(path):
             found = glob.glob(path, recursive=True)
         else:

@@ -107,9 +107,7 @@ class _JsonEncoder:
 def _json_value(value: Any) -> Any:
     if isinstance(value, Row):
         return value.as_dict() if value.get_field_names() is not None else list(value)
-    raise TypeError(
-        f"{type(value).__name__} is not a type JSON knows; map it to a dict, a Row or a dataclass first"
-    )
+    raise TypeError(f"{type(value).__name__} is not a type JSON knows; map it to a dict, a Row or a dataclass first")
 
 
 @dataclass(frozen=True)
@@ -187,15 +185,13 @@ class _CsvEncoder:
 
     def _lines(self, rows: list[list[Any]]) -> bytes:
         text = self._written(rows, csv.QUOTE_MINIMAL)
-        if "\r" in text:  # which the writer leaves bare
+        if "\r" in text or text.startswith("\ufeff"):  # left bare, a reader takes it for a line end, a byte-order mark
             text = self._written(rows, csv.QUOTE_ALL)
         return text.encode()
 
     def _written(self, rows: list[list[Any]], quoting: Any) -> str:
         out = io.StringIO(newline="")
-        csv.writer(out, delimiter=self._encoding.delimiter, lineterminator="\n", quoting=quoting).writerows(
-            rows
-        )
+        csv.writer(out, delimiter=self._encoding.delimiter, lineterminator="\n", quoting=quoting).writerows(rows)
         return out.getvalue()
 
 

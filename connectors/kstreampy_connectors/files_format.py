@@ -146,9 +146,7 @@ class CsvFormat:
 
 
 class _CsvDecoder:
-    def __init__(
-        self, form: CsvFormat, names: Sequence[str], convert: Callable[[Sequence[str | None]], Any]
-    ) -> None:
+    def __init__(self, form: CsvFormat, names: Sequence[str], convert: Callable[[Sequence[str | None]], Any]) -> None:
         self._delimiter = form.delimiter
         self._nulls = frozenset(form.null_values)
         self._names = names

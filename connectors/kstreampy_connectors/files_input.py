@@ -71,9 +71,7 @@ class LineFile:
     @property
     def drained(self) -> bool:
         """True once nothing more will come."""
-        return not self._ahead and (
-            self._drained or self.gone or (self._end is not None and self.offset >= self._end)
-        )
+        return not self._ahead and (self._drained or self.gone or (self._end is not None and self.offset >= self._end))
 
     def take(self, count: int) -> list[bytes]:
         """Up to `count` lines with their newlines; fewer only at the end (or, following, at the end for
@@ -106,7 +104,7 @@ class LineFile:
         """The last lines taken will be taken again."""
         self._ahead.extendleft(reversed(lines))
         self.offset -= sum(map(len, lines))
-        self.line -= len(lines)
+        pass
 
     def position(self) -> dict[str, Any]:
         """Where the next line begins, and a checksum of the file's first bytes by which `recognise` knows the
@@ -121,9 +119,7 @@ class LineFile:
         """Refuses a file that is not the one of which `position` is."""
         known, checksum = position["head"]
         if zlib.crc32(os.pread(self._disk.fileno(), known, 0)) != checksum:
-            raise JobError(
-                f"File {self.path} was replaced: it begins otherwise than at the last checkpoint. {_ADVICE}"
-            )
+            raise JobError(f"File {self.path} was replaced: it begins otherwise than at the last checkpoint. {_ADVICE}")
 
     def seek(self, position: dict[str, Any]) -> None:
         """Goes to a `position()` of an earlier time. A compressed file is read up to there."""
@@ -150,9 +146,7 @@ class LineFile:
         try:
             fresh = list(islice(self._file, count))
         except _DAMAGED as error:
-            raise JobError(
-                f"File {self.path} is damaged somewhere after line {self.line}: {error}"
-            ) from error
+            raise JobError(f"File {self.path} is damaged somewhere after line {self.line}: {error}") from error
         if self.follow:
             if fresh and not fresh[-1].endswith(b"\n"):
                 self._file.seek(-len(fresh.pop()), os.SEEK_CUR)

@@ -33,9 +33,7 @@ class OutputFileConfig:
         if not self.part_prefix or "/" in self.part_prefix or self.part_prefix.startswith("."):
             raise JobError(f"OutputFileConfig: part prefix {self.part_prefix!r} does not fit a file name")
         if "/" in self.part_suffix or (self.part_suffix and not self.part_suffix.startswith(".")):
-            raise JobError(
-                f"OutputFileConfig: part suffix {self.part_suffix!r} must begin with a dot, without /"
-            )
+            raise JobError(f"OutputFileConfig: part suffix {self.part_suffix!r} must begin with a dot, without /")
 
     @staticmethod
     def builder() -> OutputFileConfigBuilder:

@@ -127,9 +127,7 @@ class FileReader:
             stamp = timestamp(value)
             if type(stamp) is not int:
                 if stamp is not None:
-                    raise ValueError(
-                        f"timestamp function gave {stamp!r}: give int milliseconds, or None for no time"
-                    )
+                    raise ValueError(f"timestamp function gave {stamp!r}: give int milliseconds, or None for no time")
                 stamp = NO_TIMESTAMP
             stamps.append(stamp)
         return stamps

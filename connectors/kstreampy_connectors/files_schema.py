@@ -64,9 +64,7 @@ def text_converter(schema: RowTypeInfo) -> Callable[[Sequence[str | None]], Row]
     names, infos = tuple(schema.get_field_names()), [_plain(info) for info in schema.get_field_types()]
     for name, info in zip(names, infos, strict=True):
         if isinstance(info, _NESTED) and not _is_bytes(info):
-            raise JobError(
-                f"schema: column {name!r} is {info}, which a CSV field cannot hold; use JSON lines"
-            )
+            raise JobError(f"schema: column {name!r} is {info}, which a CSV field cannot hold; use JSON lines")
     # A Struct, since what msgspec has to know about any other type is worked out anew at each call.
     fields = [(f"f{i}", _python_type(info)) for i, info in enumerate(infos)]
     shape = msgspec.defstruct("Fields", fields, array_like=True)

@@ -200,7 +200,6 @@ def _locked(path: str) -> int:
             if time.monotonic() >= deadline:
                 os.close(descriptor)
                 raise JobError(
-                    f"FileSink: another writer holds {path}. Do two jobs write to this directory "
-                    "under the same names?"
+                    f"FileSink: another writer holds {path}. Do two jobs write to this directory under the same names?"
                 ) from None
             time.sleep(0.05)

@@ -26,15 +26,6 @@ class JobControl(Protocol):
         """Done once the job has stopped."""
         ...
 
-    def stop(self, *, drain: bool, savepoint_directory: str | None) -> Future[str]:
-        """Stops after a savepoint, whose place is the result; `drain` ends event time first, so that windows
-        close."""
-        ...
-
-    def savepoint(self, savepoint_directory: str | None) -> Future[str]:
-        """The savepoint's place."""
-        ...
-
     def accumulators(self) -> Future[dict[str, Any]]: ...
     def result(self) -> Future[JobExecutionResult]:
         """Done when the job has ended; its error when it failed."""
@@ -52,21 +43,9 @@ class JobClient:
         return CompletableFuture.completed(self._control.status())
 
     def cancel(self) -> CompletableFuture[None]:
-        """Stops the job without a savepoint; done once it has stopped."""
+        """Stops the job, with everything it has done so far committed; done once it has stopped, with the job's error
+        when it failed on the way."""
         return CompletableFuture(self._control.cancel())
-
-    def stop_with_savepoint(
-        self, advance_to_end_of_event_time: bool, savepoint_directory: str | None = None
-    ) -> CompletableFuture[str]:
-        """Stops the job after a savepoint, whose place is the result. With `advance_to_end_of_event_time` the
-        watermark goes to its end first: every event-time timer fires and every window closes."""
-        return CompletableFuture(
-            self._control.stop(drain=advance_to_end_of_event_time, savepoint_directory=savepoint_directory)
-        )
-
-    def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture[str]:
-        """Takes a savepoint while the job goes on; its place is the result."""
-        return CompletableFuture(self._control.savepoint(savepoint_directory))
 
     def get_accumulators(self) -> CompletableFuture[dict[str, Any]]:
         return CompletableFuture(self._control.accumulators())

@@ -49,6 +49,9 @@ class CheckpointConfig:
         return self._mode
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
+        """TypeError for anything else."""
+        if not isinstance(checkpointing_mode, CheckpointingMode):
+            raise TypeError(f"the checkpointing mode must be a CheckpointingMode, not {checkpointing_mode!r}")
         self._mode = checkpointing_mode
         self.mode_was_set = True
         return self

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
@@ -22,6 +23,8 @@ from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.datastream.launch import Job, launcher
 from kstreampy.errors import JobError
 from kstreampy.operators.decode import PackedDecoder
+
+_LOOK_AGAIN_S = 0.01
 
 
 class RunningJob:
@@ -60,7 +63,7 @@ class RunningJob:
 
     def cancel(self) -> Future[None]:
         """Asks the job to stop, with everything committed."""
-        self._cancelled = not self._result.done()
+        self._cancelled = self._cancelled or not self._result.done()
         done: Future[None] = Future()
 
         def ended(result: Future[JobExecutionResult]) -> None:
@@ -105,12 +108,15 @@ class CloseableIterator:
         return next(self._values)
 
     def next(self) -> Any:
+        """The next result; waits for it. StopIteration after the last one, or once closed."""
         return next(self._values)
 
     def __enter__(self) -> CloseableIterator:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -119,7 +125,7 @@ class CloseableIterator:
         if not self._running.ended():
             self._running.cancel().result()
 
-    def _read(self) -> Iterator[Any]:
+    def _read(self) -> Generator[Any, None, None]:
         running = self._running
         running.job.started.wait()
         plan, connect = running.job.compiled, running.job.connect
@@ -140,7 +146,8 @@ class CloseableIterator:
             while not broker.topics([source.topic]):
                 if self._running.ended():
                     self._running.result().result()
-                self._pause()
+                    return
+                time.sleep(_LOOK_AGAIN_S)
             reader.assign({source: broker.begin_offsets([source])[source]})
             while True:
                 ended = self._running.ended()
@@ -154,6 +161,3 @@ class CloseableIterator:
                         return
         finally:
             reader.close()
-
-    def _pause(self) -> None:
-        threading.Event().wait(0.01)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from itertools import islice
+from typing import TYPE_CHECKING, Any, overload
 
 from kstreampy.common.execution_config import ExecutionConfig
 from kstreampy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
@@ -24,7 +25,6 @@ from kstreampy.operators.field import Field, Position
 from kstreampy.operators.function import (
     FilterFunction,
     FlatMapFunction,
-    Function,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
@@ -54,29 +54,34 @@ from kstreampy.operators.stateless import FilterOperator, FlatMapOperator, MapOp
 if TYPE_CHECKING:
     from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 
+COLLECT_UID = "collect-1"
+"""A job collects once at most: `execute_and_collect` takes everything that was drawn."""
+
 
 class DataStream:
     """A stream of values. Made by the environment's sources and by other streams, never by hand."""
 
-    def __init__(self, env: StreamExecutionEnvironment, node: Node) -> None:
+    def __init__(self, env: StreamExecutionEnvironment, node: Node, named: Node | None = None) -> None:
+        """`named` is the node that name, uid and settings are given to, where that is another than `node`."""
         self._env = env
         self._node = node
+        self._named = named or node
 
     # What it is called
 
     def get_name(self) -> str:
-        """The operator's name, by default its kind and number."""
-        return self._node.name or self._node.kind
+        """The operator's name, by default its kind."""
+        return self._named.name or self._named.kind
 
     def name(self, name: str) -> DataStream:
         """Names the operator for logs, metrics and the plan. Changing it later is safe."""
-        self._node.name = name
+        self._named.name = name
         return self
 
     def uid(self, uid: str) -> DataStream:
         """The operator's identity: its topics and its state are found by it. Give one to every stateful operator, and never
         change it. `JobError` when the plan is made, if two operators have the same or it does not fit a topic name."""
-        self._node.uid = uid
+        self._named.uid = uid
         return self
 
     def set_uid_hash(self, uid_hash: str) -> DataStream:
@@ -85,21 +90,23 @@ class DataStream:
 
     def set_description(self, description: str) -> DataStream:
         """A sentence for the plan."""
-        self._node.description = description
+        self._named.description = description
         return self
 
     def get_id(self) -> int:
-        """The number of the operator in the order of drawing, from 1. (Not in PyFlink.)"""
-        return self._env.graph.nodes.index(self._node) + 1
+        """A number that no other operator of this process has; it grows in the order of drawing. (Not in PyFlink.)"""
+        return self._named.number
 
     def get_type(self) -> TypeInformation:
         """The declared type; `PICKLED_BYTE_ARRAY`, as in PyFlink, where none is declared."""
         return self._node.type_info or Types.PICKLED_BYTE_ARRAY()
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment that this stream was drawn in."""
         return self._env
 
     def get_execution_config(self) -> ExecutionConfig:
+        """The environment's."""
         return self._env.get_config()
 
     # Settings of a cluster's operators, which a process does not have: kept, so that programs move over
@@ -110,7 +117,7 @@ class DataStream:
 
     def get_parallelism(self) -> int:
         """What was set here, otherwise the environment's. (Not in PyFlink.)"""
-        value = self._node.settings.get("parallelism", self._env.get_parallelism())
+        value = self._named.settings.get("parallelism", self._env.get_parallelism())
         return int(value)
 
     def set_max_parallelism(self, max_parallelism: int) -> DataStream:
@@ -118,6 +125,7 @@ class DataStream:
         return self._set("max_parallelism", max_parallelism)
 
     def force_non_parallel(self) -> DataStream:
+        """Kept, with no effect, as `set_parallelism(1)`."""
         return self._set("parallelism", 1)
 
     def set_buffer_timeout(self, timeout_millis: int) -> DataStream:
@@ -137,20 +145,27 @@ class DataStream:
         return self._set("slot_sharing_group", slot_sharing_group)
 
     def _set(self, key: str, value: Any) -> DataStream:
-        self._node.settings[key] = value
+        self._named.settings[key] = value
         return self
 
     # Steps
 
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
-        """One result per value; None is a result like any other. Results are brought to `output_type` if one is given."""
+        """One result per value; None is a result like any other. Results are brought to `output_type` if one is given:
+        numbers wrap around, tuples become Rows with the type's names (`TypeInformation.coercer`). A result takes its
+        value's timestamp, key and headers.
+
+        TypeError, here, for what is neither callable nor a `MapFunction`; an exception of `func` fails the job with a
+        `RecordError` that names the operator, the function's line and the record.
+        """
         callable_of(func, MapFunction, "map")
         return self._step("map", lambda step, _: MapOperator(step, func), output_type, detail=where(func))
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results per value: an iterable, a generator, or None for none."""
+        """Any number of results per value: an iterable, a generator, or None for none; a Row or a str gives its parts.
+        Results take their value's timestamp and key; a value's headers stay only where it gave exactly one."""
         callable_of(func, FlatMapFunction, "flat_map")
         return self._step("flat_map", lambda step, _: FlatMapOperator(step, func), output_type, detail=where(func))
 
@@ -189,11 +204,16 @@ class DataStream:
             raise TypeError(f"ProcessFunction is required for DataStream.process, not {type(func).__name__}")
         return self._step("process", lambda step, _: ProcessOperator(step, func), output_type, detail=where(func))
 
+    @overload
     def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector | Position, *more: Any, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream: ...
+    @overload
+    def key_by(self, key_selector: Position, *more: Position) -> KeyedStream: ...
+    def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
         """Records of one key go to one task, in order. The key is what a callable or `KeySelector` returns: any value that
-        can be told apart by its bytes (not None). `key_by(selector, key_type)` as in PyFlink brings keys to a type.
+        can be told apart by its bytes, so also a list; 1, 1.0, True and "1" are four keys. With `key_type` keys are brought
+        to that type first. A key of None fails the job with a `RecordError`.
 
         Deprecated: positions or field names, `key_by(0, 1)` or `key_by("user")`; the key is then a tuple, also of one.
         """
@@ -212,33 +232,42 @@ class DataStream:
         def build(step: str, _: str) -> PrintOperator:
             return PrintOperator(step, sink_identifier, to_err=to_err)
 
-        node = self._add(StepNode("print_to_err" if to_err else "print", (self._input(),), build=build, terminal=True))
-        return DataStreamSink(node)
+        kind = "print_to_err" if to_err else "print"
+        return DataStreamSink(self._add(StepNode(kind, (self._input(),), build=build, terminal=True)))
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
-        """Calls `sink_func.invoke(value, context)` per record: at-least-once, whatever the job's guarantee."""
+        """Calls `sink_func.invoke(value, context)` per record: at-least-once, whatever the job's guarantee. TypeError for
+        anything but an instance of a `SinkFunction`."""
         return DataStreamSink(self._add(add_sink_node(self._input(), sink_func)))
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Writes to a topic (`KafkaSink`) or an external system (a connector's sink)."""
-        node = sink_to_node(self._input(), sink)
-        self._env.note_sink(sink)
-        return DataStreamSink(self._add(node))
+        """Writes to a topic (`KafkaSink`) or an external system (a connector's sink). `JobError` for anything else."""
+        return DataStreamSink(self._add(sink_to_node(self._input(), sink)))
 
-    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
-        """Runs the job and gives its results: a list of at most `limit`, or without a limit an iterator, which must be closed
-        (use it in a `with` block); closing stops the job."""
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Runs the job and gives its results as they are committed: a list of the first `limit` (the job is stopped then),
+        or without a limit an iterator, which must be closed (use it in a `with` block); closing stops the job.
+
+        The job is everything that was drawn so far. Raises the job's error when it fails. ValueError unless `limit` is
+        above 0.
+        """
         if limit is not None and limit <= 0:
             raise ValueError(f"execute_and_collect: limit must be above 0, not {limit}")
-        node = CollectNode("collect", (self._input(),), self._node.type_info)
-        self._add(node)
-        uid = f"collect-{sum(isinstance(other, CollectNode) for other in self._env.graph.nodes)}"
-        node.uid = uid
-        results = CloseableIterator(RunningJob(self._env.take_job(job_execution_name)), uid, node.type_info)
+        self._add(CollectNode("collect", (self._input(),), self._node.type_info, uid=COLLECT_UID))
+        running = RunningJob(self._env.take_job(job_execution_name))
+        results = CloseableIterator(running, COLLECT_UID, self._node.type_info)
         if limit is None:
             return results
         with results:
-            return [value for value, _ in zip(results, range(limit), strict=False)]
+            return list(islice(results, limit))
 
     # How nodes are made
 
@@ -314,6 +343,8 @@ class KeyedStream(DataStream):
     the stream is partitioned already (`DataStreamUtils.reinterpret_as_keyed_stream`)."""
 
     def __init__(self, origin: DataStream, chosen: KeySelection, *, in_place: bool = False) -> None:
+        if not in_place:
+            origin = _not_keyed(origin)
         node = KeyNode(
             "reinterpret" if in_place else "key_by",
             (origin._input(),),
@@ -327,6 +358,16 @@ class KeyedStream(DataStream):
         self._origin = origin
         self._chosen = chosen
 
+    @overload
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream: ...
+    @overload
+    def key_by(self, key_selector: Position, *more: Position) -> KeyedStream: ...
+    def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+        """Replaces the key; keys never nest."""
+        return KeyedStream(self._origin, selection("key_by", key_selector, more, key_type))
+
     def get_key_selector(self) -> Any:
         """What was given to `key_by`. (Not in PyFlink.)"""
         return self._chosen.given
@@ -335,18 +376,15 @@ class KeyedStream(DataStream):
         """The declared type of the key, None if there is none. (Not in PyFlink.)"""
         return self._chosen.key_type
 
-    def key_by(
-        self, key_selector: Callable[[Any], Any] | KeySelector | Position, *more: Any, key_type: TypeInformation | None = None
-    ) -> KeyedStream:
-        """Replaces the key; keys never nest."""
-        return self._origin.key_by(key_selector, *more, key_type=key_type)
-
     def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """As on a `DataStream`; a `MapFunction` may use keyed state, got in `open`."""
         callable_of(func, MapFunction, "map")
         if not is_rich(func):
             return super().map(func, output_type)
-        build = partial(_keyed, KeyedMapOperator, func)
+
+        def build(step: str, uid: str) -> KeyedMapOperator:
+            return KeyedMapOperator(step, uid, func)
+
         return self._step("map", build, output_type, stateful=True, detail=where(func))
 
     def flat_map(
@@ -356,7 +394,10 @@ class KeyedStream(DataStream):
         callable_of(func, FlatMapFunction, "flat_map")
         if not is_rich(func):
             return super().flat_map(func, output_type)
-        build = partial(_keyed, KeyedFlatMapOperator, func)
+
+        def build(step: str, uid: str) -> KeyedFlatMapOperator:
+            return KeyedFlatMapOperator(step, uid, func)
+
         return self._step("flat_map", build, output_type, stateful=True, detail=where(func))
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
@@ -364,7 +405,10 @@ class KeyedStream(DataStream):
         callable_of(func, FilterFunction, "filter")
         if not is_rich(func):
             return super().filter(func)
-        build = partial(_keyed, KeyedFilterOperator, func)
+
+        def build(step: str, uid: str) -> KeyedFilterOperator:
+            return KeyedFilterOperator(step, uid, func)
+
         return self._step("filter", build, self._node.type_info, coerce=False, stateful=True, detail=where(func))
 
     def process(
@@ -372,17 +416,24 @@ class KeyedStream(DataStream):
     ) -> DataStream:
         """Any number of results per value, with a context and keyed state. TypeError for anything else.
 
-        Deprecated: a `ProcessFunction`; it may use keyed state too, but its context has no current key.
+        Deprecated: a `ProcessFunction`; it may use keyed state too, and its context is that of a `KeyedProcessFunction`.
         """
         if isinstance(func, ProcessFunction):
-            warnings.warn("ProcessFunction on a KeyedStream: use KeyedProcessFunction", DeprecationWarning, stacklevel=2)
+            warnings.warn(
+                "ProcessFunction on a KeyedStream: use KeyedProcessFunction", DeprecationWarning, stacklevel=2
+            )
         elif not isinstance(func, KeyedProcessFunction):
             raise TypeError("KeyedProcessFunction is required for KeyedStream.")
-        build = partial(_keyed, KeyedProcessOperator, func)
+
+        def build(step: str, uid: str) -> KeyedProcessOperator:
+            return KeyedProcessOperator(step, uid, func)
+
         return self._step("process", build, output_type, stateful=True, detail=where(func))
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """Rolling: emits, for every record, what its key has been reduced to. The first value of a key is emitted as it is."""
+        """Rolling: emits, for every record, what its key has been reduced to. The first value of a key is emitted as it is,
+        without a call. `func(so far, value)` may change what it is given. A result of None ends what was kept: the key
+        begins anew with its next value."""
         callable_of(func, ReduceFunction, "reduce")
         type_info = self._node.type_info
 
@@ -424,14 +475,36 @@ class KeyedStream(DataStream):
 
         return self._step(kind, build, type_info, coerce=False, stateful=True, detail=f"field {position!r}")
 
-    def execute_and_collect(self, job_execution_name: str | None = None, limit: int | None = None) -> Any:
-        """As on a `DataStream`; results are `Row(f0=key, f1=value)`, as in PyFlink."""
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """As on a `DataStream`; the function may use keyed state, got in `open`."""
+        keyed = is_rich(sink_func)
+        return DataStreamSink(self._add(add_sink_node(self._input(), sink_func, keyed=keyed)))
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """As on a `DataStream`; results are `Row(f0=key, f1=value)` in the order of the input, as in PyFlink."""
         select = self._chosen.select
-        pairs = self._origin.map(lambda value: Row(f0=select(value), f1=value))
+
+        @wraps(self._chosen.given, assigned=(), updated=())
+        def pair(value: Any) -> Row:
+            return Row(f0=select(value), f1=value)
+
+        pairs = _not_keyed(self).map(pair)
+        if limit is None:
+            return pairs.execute_and_collect(job_execution_name)
         return pairs.execute_and_collect(job_execution_name, limit)
 
     def _no_operator(self, call: str) -> JobError:
-        return JobError(f"{call} cannot be called on a KeyedStream: it is a view, not an operator; call it on the stream before or after")
+        return JobError(
+            f"{call} cannot be called on a KeyedStream: it is a view, not an operator; call it on the stream before or after"
+        )
 
     def get_name(self) -> str:
         raise self._no_operator("get_name")
@@ -467,5 +540,8 @@ class KeyedStream(DataStream):
         raise self._no_operator("slot_sharing_group")
 
 
-def _keyed(operator: Callable[[str, str, Function], Any], func: Function, step: str, uid: str) -> Any:
-    return operator(step, uid, func)
+def _not_keyed(stream: DataStream) -> DataStream:
+    """The stream behind the views of it by key."""
+    while isinstance(stream, KeyedStream):
+        stream = stream._origin
+    return stream

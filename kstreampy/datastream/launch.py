@@ -44,12 +44,14 @@ class Job:
         parameters: dict[str, str],
         *,
         wants_exactly_once: bool = False,
+        derive_uids: bool = True,
     ) -> None:
         self.name = name
         self.graph = graph
         self.code_settings = code_settings
         self.parameters = parameters
         self.wants_exactly_once = wants_exactly_once
+        self.derive_uids = derive_uids
         self.job_id = JobID()
         self.stop: StopSignal | None = None
         self.started = threading.Event()
@@ -69,6 +71,7 @@ class Job:
             application_id=settings.application_id,
             key_groups=settings.max_parallelism,
             parameters=self.parameters,
+            derive_uids=self.derive_uids,
         )
 
     def attach(self, plan: Plan, settings: Settings, stop: StopSignal) -> Callable[[], Broker]:

@@ -1,38 +1,51 @@
-"""From a sink's description to the node that builds its operator."""
+"""From a sink's description to the node that builds its operator.
+
+Not in here: the descriptions (`connectors/`) and the operators (`operators/sink.py`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kstreampy.common.kafka_record import KafkaRecordSerializationSchema, SchemaRecordSerializer
+from kstreampy.common.kafka_record import SchemaRecordSerializer
+from kstreampy.datastream.connectors.base import DeliveryGuarantee
 from kstreampy.datastream.connectors.kafka import KafkaSink
 from kstreampy.errors import JobError
-from kstreampy.graph.node import Node, StepNode
+from kstreampy.graph.node import Cluster, Node, StepNode
 from kstreampy.operators.connector import ConnectorSink
 from kstreampy.operators.function import SinkFunction, where
 from kstreampy.operators.operator import Operator
-from kstreampy.operators.sink import ConnectorSinkOperator, FunctionSinkOperator, RecordSinkOperator, TopicSinkOperator
+from kstreampy.operators.sink import (
+    ConnectorSinkOperator,
+    FunctionSinkOperator,
+    KeyedFunctionSinkOperator,
+    RecordSinkOperator,
+    TopicSinkOperator,
+)
 
 
-def add_sink_node(source: Node, function: Any) -> Node:
+def add_sink_node(source: Node, function: Any, *, keyed: bool = False) -> Node:
+    """`keyed`: the function uses keyed state. TypeError for anything but an instance of a `SinkFunction`."""
     if not isinstance(function, SinkFunction):
         raise TypeError(f"add_sink takes an instance of a SinkFunction subclass, not {function!r}")
 
-    def build(step: str, _: str) -> Operator:
-        return FunctionSinkOperator(step, function)
+    def build(step: str, uid: str) -> Operator:
+        return KeyedFunctionSinkOperator(step, uid, function) if keyed else FunctionSinkOperator(step, function)
 
-    return StepNode("sink", (source,), build=build, terminal=True, detail=where(function))
+    return StepNode("sink", (source,), build=build, stateful=keyed, terminal=True, detail=where(function))
 
 
 def sink_to_node(source: Node, sink: Any) -> Node:
+    """JobError for what is no sink."""
     if isinstance(sink, KafkaSink):
-        return _topic_node(source, sink.record_serializer)
+        return _topic_node(source, sink)
     if isinstance(sink, ConnectorSink):
         return _connector_node(source, sink)
     raise JobError(f"sink_to takes a KafkaSink or a connector's sink, not {sink!r} (was build() called?)")
 
 
-def _topic_node(source: Node, serializer: KafkaRecordSerializationSchema) -> Node:
+def _topic_node(source: Node, sink: KafkaSink) -> Node:
+    serializer = sink.record_serializer
     plain = isinstance(serializer, SchemaRecordSerializer) and serializer.is_plain
     topic = serializer.topic if isinstance(serializer, SchemaRecordSerializer) else None
 
@@ -42,8 +55,17 @@ def _topic_node(source: Node, serializer: KafkaRecordSerializationSchema) -> Nod
             return TopicSinkOperator(step, serializer.topic, serializer.value_schema.encoder(), key)
         return RecordSinkOperator(step, serializer)
 
-    detail = f"topic {topic}" if topic else "topic chosen per record"
-    return StepNode("sink", (source,), build=build, terminal=True, detail=detail, writes=topic)
+    asked = sink.delivery_guarantee
+    return StepNode(
+        "sink",
+        (source,),
+        build=build,
+        terminal=True,
+        detail=f"topic {topic}" if topic else "topic chosen per record",
+        writes=topic,
+        cluster=Cluster(sink.bootstrap_servers, sink.properties),
+        exactly_once=None if asked is None else asked is DeliveryGuarantee.EXACTLY_ONCE,
+    )
 
 
 def _connector_node(source: Node, sink: ConnectorSink) -> Node:

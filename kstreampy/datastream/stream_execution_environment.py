@@ -1,4 +1,7 @@
-"""The environment: where a job's streams begin, its settings are made and its execution is asked for."""
+"""The environment: where a job's streams begin, its settings are made and its execution is asked for.
+
+Not in here: what streams offer (`data_stream.py`), and who runs a job (`launch.py`).
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,22 @@ from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.datastream.checkpoint_config import CheckpointConfig
 from kstreampy.datastream.checkpointing_mode import CheckpointingMode
+from kstreampy.datastream.cluster import asked_of_sinks, cluster_settings
 from kstreampy.datastream.collect import RunningJob
 from kstreampy.datastream.collection import CollectionSource
-from kstreampy.datastream.connectors.base import DeliveryGuarantee, Source
-from kstreampy.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSink, KafkaSource, OffsetsKind
+from kstreampy.datastream.connectors.base import Source
+from kstreampy.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, OffsetsKind
 from kstreampy.datastream.connectors.number_seq import NumberSequenceSource
 from kstreampy.datastream.data_stream import DataStream
 from kstreampy.datastream.execution_mode import RuntimeExecutionMode
+from kstreampy.datastream.flink_setting import apply_calls, without_calls
 from kstreampy.datastream.launch import Job, launcher
 from kstreampy.errors import JobError
 from kstreampy.graph.compile import compile_plan
-from kstreampy.graph.node import Graph, SourceNode, StepNode
+from kstreampy.graph.node import Cluster, Graph, SourceNode, StepNode
 from kstreampy.graph.source import OffsetKind, Offsets, TopicInput
 from kstreampy.operators.connector import ConnectorSource
-from kstreampy.operators.stateless import MapOperator
+from kstreampy.operators.stateless import CoerceOperator
 from kstreampy.runtime.settings_flink import from_flink_configuration
 
 
@@ -41,10 +46,6 @@ class StreamExecutionEnvironment:
         self._config = ExecutionConfig()
         self._checkpoints = CheckpointConfig()
         self._configuration = Configuration()
-        self._mode = RuntimeExecutionMode.STREAMING
-        self._servers: dict[str, None] = {}
-        self._client: dict[str, str] = {}
-        self._guarantees: list[DeliveryGuarantee] = []
         if configuration is not None:
             self.configure(configuration)
 
@@ -56,11 +57,15 @@ class StreamExecutionEnvironment:
     # Settings made in code, the lowest layer
 
     def get_config(self) -> ExecutionConfig:
+        """Parallelism, watermark interval, job parameters and the like; what is set there counts at `execute`."""
         return self._config
 
     def configure(self, configuration: Configuration) -> None:
-        """Adds settings, under Flink's keys or as `kstreampy.<setting>`; see the README's table."""
+        """Adds settings, under Flink's keys or as `kstreampy.<setting>`; see the README's table. A key that stands for a
+        call (`parallelism.default` for `set_parallelism`) is that call, so the later of the two counts. JobError for a
+        value that the call does not take."""
         self._configuration.add_all(configuration)
+        apply_calls(self, configuration)
 
     def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
         """Workers (processes) that `kstreampy run` starts on this machine, where `--workers` does not say otherwise."""
@@ -80,25 +85,28 @@ class StreamExecutionEnvironment:
         return self._config.get_max_parallelism()
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> StreamExecutionEnvironment:
-        """STREAMING, or AUTOMATIC (the same here). BATCH is refused: its rolling results are others."""
+        """STREAMING, or AUTOMATIC (the same here). BATCH is refused (JobError): its rolling results are others."""
+        if not isinstance(execution_mode, RuntimeExecutionMode):
+            raise TypeError(f"set_runtime_mode takes a RuntimeExecutionMode, not {execution_mode!r}")
         if execution_mode is RuntimeExecutionMode.BATCH:
             raise JobError(
                 "set_runtime_mode: BATCH, in which rolling operations emit only their last result, is not offered: a bounded "
                 "job runs as STREAMING and ends by itself"
             )
-        self._mode = execution_mode
         return self
 
     def enable_checkpointing(
         self, interval: int | Duration | Time, mode: CheckpointingMode | None = None
     ) -> StreamExecutionEnvironment:
-        """Checkpoints every `interval` ms. They are always on; without this call every 500 ms, exactly once."""
+        """Checkpoints every `interval` ms (ValueError unless at least 1). They are always on; without this call every
+        500 ms, exactly once."""
         self._checkpoints.set_checkpoint_interval(to_millis(interval))
         if mode is not None:
             self._checkpoints.set_checkpointing_mode(mode)
         return self
 
     def get_checkpoint_config(self) -> CheckpointConfig:
+        """Interval and mode of checkpoints; what is set there counts at `execute`."""
         return self._checkpoints
 
     def get_checkpoint_interval(self) -> int:
@@ -130,13 +138,16 @@ class StreamExecutionEnvironment:
     # Sources
 
     def from_collection(self, collection: Sequence[Any], type_info: TypeInformation | None = None) -> DataStream:
-        """A bounded stream of a list's elements, in order, brought to `type_info` if one is given."""
+        """A bounded stream of a list's elements, in order, brought to `type_info` if one is given. TypeError for a str,
+        bytes, and what is no collection."""
         if isinstance(collection, str | bytes) or not hasattr(collection, "__iter__"):
-            raise TypeError(f"from_collection takes a list or another collection of elements, not {type(collection).__name__}")
+            raise TypeError(
+                f"from_collection takes a list or another collection of elements, not {type(collection).__name__}"
+            )
         return self._source("collection", CollectionSource(list(collection)), None, None, type_info)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
-        """The numbers from `start` to `end`, both included. (Not in PyFlink.)"""
+        """The numbers from `start` to `end`, both included. JobError when `start` is above `end`. (Not in PyFlink.)"""
         return self._source("sequence", NumberSequenceSource(start, end), None, None, None)
 
     def from_source(
@@ -146,12 +157,11 @@ class StreamExecutionEnvironment:
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
-        """A stream of a `KafkaSource`'s records or of a connector's. Kafka's record timestamp is the event time, unless the
-        strategy has a timestamp assigner."""
+        """A stream of a `KafkaSource`'s records or of a connector's, brought to `type_info` if one is given. Kafka's record
+        timestamp (ms) is the event time, unless the strategy has a timestamp assigner. JobError for what is no source."""
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"from_source: the second argument is a WatermarkStrategy, not {watermark_strategy!r}")
         if isinstance(source, KafkaSource):
-            self._note_cluster(source.bootstrap_servers, source.properties)
             produced = source.deserializer.get_produced_type()
             described = _topic_input(source)
             return self._source("source", described, watermark_strategy, source_name, type_info, produced)
@@ -171,33 +181,18 @@ class StreamExecutionEnvironment:
         produced: TypeInformation | None = None,
     ) -> DataStream:
         node = SourceNode(kind, (), None if type_info is not None else produced, name, source=source, strategy=strategy)
+        if isinstance(source, TopicInput):
+            node.cluster = Cluster(source.bootstrap_servers, source.properties)
         self.graph.add(node)
         if type_info is None:
             return DataStream(self, node)
 
-        def build(step: str, _: str) -> MapOperator:
-            return MapOperator(step, type_info.coercer())
+        def build(_: str, uid: str) -> CoerceOperator:
+            return CoerceOperator(f"{node.name or kind} as {type_info!r}", type_info.coercer())
 
         typed = StepNode("typed", (node,), type_info, build=build, detail=repr(type_info))
         self.graph.add(typed)
-        return SourceStream(self, typed, node)
-
-    def _note_cluster(self, servers: str | None, properties: Any) -> None:
-        if servers is not None:
-            self._servers[servers] = None
-        for key, value in properties.items():
-            if self._client.setdefault(key, value) != value:
-                raise JobError(
-                    f"the client setting {key!r} is {self._client[key]!r} in one source or sink and {value!r} in another: "
-                    "a job has one client configuration"
-                )
-
-    def note_sink(self, sink: Any) -> None:
-        """What a sink says of cluster and guarantee."""
-        if isinstance(sink, KafkaSink):
-            self._note_cluster(sink.bootstrap_servers, sink.properties)
-            if sink.delivery_guarantee is not None:
-                self._guarantees.append(sink.delivery_guarantee)
+        return DataStream(self, typed, node)
 
     # Running
 
@@ -211,27 +206,22 @@ class StreamExecutionEnvironment:
         return RunningJob(self.take_job(job_name)).client()
 
     def take_job(self, job_name: str | None) -> Job:
-        """What was drawn so far, as a job; the environment is empty afterwards."""
+        """What was drawn so far, as a job; the environment is empty afterwards. Streams drawn before can be used again:
+        a later job then reads their sources anew."""
         graph, self.graph = self.graph, Graph()
+        nodes = graph.needed()
+        asked = asked_of_sinks(nodes)
         return Job(
-            job_name or "job",
+            job_name or self._configuration.get_string("pipeline.name", "job"),
             graph,
-            self._settings(),
+            {**cluster_settings(nodes), **self._settings(asked)},
             self._config.get_global_job_parameters(),
-            wants_exactly_once=DeliveryGuarantee.EXACTLY_ONCE in self._guarantees,
+            wants_exactly_once=True in asked,
+            derive_uids=self._config.has_auto_generated_uids_enabled(),
         )
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self, asked: set[bool]) -> dict[str, Any]:
         settings: dict[str, Any] = {}
-        if len(self._servers) > 1:
-            raise JobError(
-                f"the job's sources and sinks name several clusters ({' and '.join(self._servers)}): a job runs on one, "
-                "since its transactions cannot span two"
-            )
-        if self._servers:
-            settings["bootstrap_servers"] = next(iter(self._servers))
-        if self._client:
-            settings["kafka"] = dict(self._client)
         if self._config.get_parallelism() > 0:
             settings["workers"] = self._config.get_parallelism()
         if self._config.get_max_parallelism() > 0:
@@ -240,17 +230,15 @@ class StreamExecutionEnvironment:
             settings["watermark_interval_ms"] = self._config.get_auto_watermark_interval()
         if self._checkpoints.get_checkpoint_interval() > 0:
             settings["checkpoint_interval_ms"] = self._checkpoints.get_checkpoint_interval()
-        settings.update(self._guarantee())
-        settings.update(from_flink_configuration(self._configuration.to_dict()))
+        settings.update(self._guarantee(asked))
+        settings.update(from_flink_configuration(without_calls(self._configuration)))
         return settings
 
-    def _guarantee(self) -> dict[str, str]:
+    def _guarantee(self, asked: set[bool]) -> dict[str, str]:
         """The mode that was set; otherwise the most that a sink asks for; otherwise the default."""
         if self._checkpoints.mode_was_set:
             return {"guarantee": self._checkpoints.get_checkpointing_mode().value}
-        if self._guarantees and DeliveryGuarantee.EXACTLY_ONCE not in self._guarantees:
-            return {"guarantee": "at_least_once"}
-        return {}
+        return {"guarantee": "at_least_once"} if asked == {False} else {}
 
     def get_execution_plan(self) -> str:
         """The plan of what was drawn so far, as JSON, with default settings."""
@@ -263,22 +251,6 @@ class StreamExecutionEnvironment:
     def close(self) -> None:
         """Forgets what was drawn."""
         self.graph = Graph()
-
-
-class SourceStream(DataStream):
-    """A source with a declared type: named and identified as the source, read as the type."""
-
-    def __init__(self, env: StreamExecutionEnvironment, node: StepNode, source: SourceNode) -> None:
-        super().__init__(env, node)
-        self._source_node = source
-
-    def name(self, name: str) -> DataStream:
-        self._source_node.name = name
-        return self
-
-    def uid(self, uid: str) -> DataStream:
-        self._source_node.uid = uid
-        return self
 
 
 _KINDS = {

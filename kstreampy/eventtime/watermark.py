@@ -21,15 +21,15 @@ class WatermarkMerge:
             self._marks.update({name: mark for name, mark in known.items() if name in self._marks})
 
     def advance(self, name: str, watermark: int) -> None:
-        """Input `name` has come to `watermark`; going back is ignored."""
-        if watermark > self._marks.get(name, NO_TIMESTAMP):
+        """Input `name` has come to `watermark`; going back is ignored, and so is a name that is not one of the inputs."""
+        if watermark > self._marks.get(name, MAX_WATERMARK):
             self._marks[name] = watermark
 
     def current(self) -> int:
         return min(self._marks.values(), default=NO_TIMESTAMP)
 
     def marks(self) -> dict[str, int]:
-        """Of each input, what it said last."""
+        """Of each input, the furthest it has said."""
         return dict(self._marks)
 
 

@@ -3,6 +3,8 @@
 Steps: 1 keep what leads to a sink; 2 give every node a uid that stays when others come and go; 3 every source, and every
 operator on a keyed stream, begins a stage; 4 what follows it up to the next cut is its chain. A source that is not
 Kafka gets a stage that only reads, and the stage behind it.
+
+Not in here: names and settings of topics (`topic.py`), and how a plan is shown (`explain.py`).
 """
 
 from __future__ import annotations
@@ -25,29 +27,37 @@ _UID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 def compile_plan(
-    graph: Graph, *, name: str, application_id: str, key_groups: int, parameters: dict[str, str] | None = None
+    graph: Graph,
+    *,
+    name: str,
+    application_id: str,
+    key_groups: int,
+    parameters: dict[str, str] | None = None,
+    derive_uids: bool = True,
 ) -> Plan:
-    """The plan of a graph. Raises `JobError` for a graph that cannot run: no sink, a uid twice or not fit for a topic name."""
-    terminals = graph.terminals()
-    if not terminals:
+    """The plan of a graph. Raises `JobError` for a graph that cannot run: no sink, a uid twice or not fit for a topic name,
+    or, without `derive_uids`, a stateful operator that was given no uid."""
+    nodes = graph.needed()
+    if not nodes:
         raise JobError(
             "the job has no sink, so nothing would run: end a stream with sink_to(...), add_sink(...), print() "
             "or execute_and_collect()"
         )
-    needed = _ancestors(terminals)
-    nodes = [node for node in graph.nodes if node in needed]
-    return _Compiler(nodes, name, application_id, key_groups, _uids(graph.nodes), parameters or {}).plan()
+    if not derive_uids:
+        _require_uids(nodes)
+    drawn = sorted({*graph.nodes, *nodes}, key=lambda node: node.number)
+    return _Compiler(nodes, name, application_id, key_groups, _uids(drawn), parameters or {}).plan()
 
 
-def _ancestors(terminals: list[Node]) -> set[Node]:
-    found: set[Node] = set()
-    waiting = list(terminals)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += node.inputs
-    return found
+def _require_uids(nodes: list[Node]) -> None:
+    missing = [
+        node.name or node.kind for node in nodes if isinstance(node, StepNode) and node.stateful and not node.uid
+    ]
+    if missing:
+        raise JobError(
+            f"uids are not derived in this job (disable_auto_generated_uids), and these operators have state but no "
+            f"uid: {', '.join(missing)}. Give each one .uid(...)"
+        )
 
 
 def _uids(nodes: list[Node]) -> dict[Node, str]:
@@ -63,7 +73,9 @@ def _uids(nodes: list[Node]) -> dict[Node, str]:
                 "digits, '.', '_' or '-'"
             )
         if node.uid in taken:
-            raise JobError(f"uid {node.uid!r} is given to two operators, {taken[node.uid].kind} and {node.kind}: make them unique")
+            raise JobError(
+                f"uid {node.uid!r} is given to two operators, {taken[node.uid].kind} and {node.kind}: make them unique"
+            )
         taken[node.uid] = node
         uids[node] = node.uid
     counts: dict[str, int] = {}
@@ -99,14 +111,14 @@ class _Compiler:
         for node in self.nodes:
             if isinstance(node, SourceNode):
                 drafts += [(node, stage) for stage in self._source_stages(node)]
-            elif isinstance(node, StepNode | CollectNode) and self._begins_stage(node):
+            elif self._begins_stage(node):
                 drafts.append((node, self._keyed_stage(node)))
+        self._check_names([stage for _, stage in drafts])
         stages = self._linked([stage for _, stage in drafts])
         for stage in stages:
             if stage.stateful:
-                count = None if stage.partitions is None else stage.partitions
                 name = topic.changelog(self.application_id, stage.uid)
-                self.topics[name] = (name, "changelog", count)
+                self.topics[name] = (name, "changelog", stage.partitions)
         return Plan(
             self.name,
             self.application_id,
@@ -116,6 +128,18 @@ class _Compiler:
             tuple(self.collected),
             self.parameters,
         )
+
+    def _check_names(self, stages: list[Stage]) -> None:
+        """Two stages of one name would be one consumer group; Kafka takes '.' and '_' in names for the same."""
+        taken: dict[str, str] = {}
+        for stage in stages:
+            seen_by_kafka = stage.uid.replace(".", "_")
+            if seen_by_kafka in taken:
+                raise JobError(
+                    f"two stages would be named {taken[seen_by_kafka]!r} and {stage.uid!r}, which Kafka cannot tell "
+                    "apart: give one of their operators another uid"
+                )
+            taken[seen_by_kafka] = stage.uid
 
     def _begins_stage(self, node: Node) -> bool:
         return any(isinstance(source, KeyNode) and not source.in_place for source in node.inputs)
@@ -132,8 +156,12 @@ class _Compiler:
         tasks = max(1, min(len(node.source.splits()), self.key_groups))
         name = topic.source(self.application_id, uid)
         self.topics[name] = (name, "packed", tasks)
-        route = Step(uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, node.type_info), topic=name)
-        reading = self._stage(uid, Input(ConnectorInput(node.source), label, node.strategy), (Link(route),), True, tasks)
+        route = Step(
+            uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, node.type_info), topic=name
+        )
+        reading = self._stage(
+            uid, Input(ConnectorInput(node.source), label, node.strategy), (Link(route),), True, tasks
+        )
         chain = self._chain(node)
         behind = self._stage(
             self._first_stateful(chain, f"{uid}-out"),
@@ -237,7 +265,9 @@ class _Compiler:
         name = topic.collect(self.application_id, uid)
         self.topics[name] = (name, "packed", 1)
         self.collected.append(CollectedResult(name, uid))
-        return Step(uid, f"{uid} → {name}", "collect", partial(EvenRouteOperator, uid, name, node.type_info), topic=name)
+        return Step(
+            uid, f"{uid} → {name}", "collect", partial(EvenRouteOperator, uid, name, node.type_info), topic=name
+        )
 
     def _route(self, key: KeyNode, user: Node) -> Link:
         name = topic.repartition(self.application_id, self.uids[user])

@@ -62,9 +62,7 @@ def _input_data(stage: Stage) -> dict[str, Any]:
         return {
             "kind": "topics",
             "name": stage.input.name,
-            "topics": list(origin.topics) or [f"/{origin.pattern}/"]
-            if origin.partitions is None
-            else sorted({f"{tp.topic}-{tp.partition}" for tp in origin.partitions}),
+            "topics": _topics_read(origin),
             "from": origin.starting.kind.value,
             "to": None if origin.stopping is None else origin.stopping.kind.value,
         }
@@ -72,6 +70,12 @@ def _input_data(stage: Stage) -> dict[str, Any]:
         return {"kind": "stage", "topics": [origin.topic], "from_stages": list(origin.senders)}
     assert isinstance(origin, ConnectorInput), "there are three kinds of input"
     return {"kind": "connector", "name": stage.input.name, "source": type(origin.source).__name__}
+
+
+def _topics_read(origin: TopicInput) -> list[str]:
+    if origin.partitions is not None:
+        return [f"{tp.topic}-{tp.partition}" for tp in sorted(origin.partitions)]
+    return list(origin.topics) or [f"/{origin.pattern}/"]
 
 
 def _link_data(link: Link) -> dict[str, Any]:
@@ -115,7 +119,10 @@ def _text(plan: Plan) -> str:
         settings = " ".join(f"{key}={value}" for key, value in entry["config"].items())
         lines.append(f"  {entry['name']}  partitions: {entry['partitions']}  {settings}")
     lines.append("")
-    lines.append(f"ACLs: Read, Write, Create, Describe, DescribeConfigs and Delete on topics, Read and Delete on groups, with prefix {data['acl_prefix']!r};")
+    lines.append(
+        "ACLs: Read, Write, Create, Describe, DescribeConfigs and Delete on topics, Read and Delete on groups,"
+    )
+    lines.append(f"      with prefix {data['acl_prefix']!r};")
     lines.append(f"      Write on transactional ids with prefix {data['acl_prefix']!r}")
     lines += [f"Warning: {warning}" for warning in data["warnings"]]
     return "\n".join(lines) + "\n"
@@ -157,16 +164,20 @@ def _edges(plan: Plan) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], li
         steps: list[tuple[str, str]] = []
         origin = stage.input.origin
         if isinstance(origin, TopicInput):
-            sources = [outer(name) for name in origin.topics or (f"/{origin.pattern}/",)]
+            sources = [outer(name) for name in _topics_read(origin)]
         elif isinstance(origin, PackedInput):
             sources = [outer(origin.topic)]
         else:
             sources = [outer(f"{type(origin.source).__name__} {stage.input.name}")]
 
-        def walk(links: tuple[Link, ...], before: list[str], number: int = number, steps: list[tuple[str, str]] = steps) -> None:
+        def walk(
+            links: tuple[Link, ...], before: list[str], number: int = number, steps: list[tuple[str, str]] = steps
+        ) -> None:
             for link in links:
                 name = f"s{number}_{len(steps)}"
-                label = f"{link.step.kind}: {link.step.name.split(' → ')[0]}" + (" (state)" if link.step.stateful else "")
+                label = f"{link.step.kind}: {link.step.name.split(' → ')[0]}" + (
+                    " (state)" if link.step.stateful else ""
+                )
                 steps.append((name, label))
                 edges.extend((source, name) for source in before)
                 target = link.step.topic or link.step.writes
@@ -182,10 +193,10 @@ def _edges(plan: Plan) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], li
 def _mermaid(plan: Plan) -> str:
     clusters, edges, outside = _edges(plan)
     lines = ["flowchart LR"]
-    lines += [f'  {name}[("{_quoted(label)}")]' for name, label in outside.items()]
+    lines += [f'  {name}[("{_mermaid_text(label)}")]' for name, label in outside.items()]
     for name, title, steps in clusters:
-        lines.append(f'  subgraph {name}["{_quoted(title)}"]')
-        lines += [f'    {step}["{_quoted(label)}"]' for step, label in steps]
+        lines.append(f'  subgraph {name}["{_mermaid_text(title)}"]')
+        lines += [f'    {step}["{_mermaid_text(label)}"]' for step, label in steps]
         lines.append("  end")
     lines += [f"  {source} --> {target}" for source, target in edges]
     return "\n".join(lines) + "\n"
@@ -193,15 +204,23 @@ def _mermaid(plan: Plan) -> str:
 
 def _dot(plan: Plan) -> str:
     clusters, edges, outside = _edges(plan)
-    lines = [f'digraph "{_quoted(plan.name)}" {{', "  rankdir=LR;", "  node [shape=box];"]
-    lines += [f'  {name} [label="{_quoted(label)}", shape=cylinder];' for name, label in outside.items()]
+    lines = [f'digraph "{_dot_text(plan.name)}" {{', "  rankdir=LR;", "  node [shape=box];"]
+    lines += [f'  {name} [label="{_dot_text(label)}", shape=cylinder];' for name, label in outside.items()]
     for name, title, steps in clusters:
-        lines.append(f'  subgraph cluster_{name} {{ label="{_quoted(title)}";')
-        lines += [f'    {step} [label="{_quoted(label)}"];' for step, label in steps]
+        lines.append(f'  subgraph cluster_{name} {{ label="{_dot_text(title)}";')
+        lines += [f'    {step} [label="{_dot_text(label)}"];' for step, label in steps]
         lines.append("  }")
     lines += [f"  {source} -> {target};" for source, target in edges]
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _quoted(text: str) -> str:
-    return text.replace("\\", "/").replace('"', "'")
+_MERMAID_ENTITIES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "\n": " "})
+_DOT_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": " "})
+
+
+def _mermaid_text(text: str) -> str:
+    return text.translate(_MERMAID_ENTITIES)
+
+
+def _dot_text(text: str) -> str:
+    return text.translate(_DOT_ESCAPES)

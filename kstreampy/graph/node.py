@@ -5,8 +5,9 @@ In here: data only. A node may be named and given a uid until the plan is made f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from kstreampy.common.typeinfo import TypeInformation
@@ -19,9 +20,23 @@ Build = Callable[[str, str], Operator]
 """`build(step name, uid) -> Operator`: called once per task."""
 
 
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a Kafka source or sink says of the cluster and the client. None and nothing: whatever the job uses."""
+
+    bootstrap_servers: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class Node:
-    """One thing drawn. `kind` is Flink's name of the operation; `type_info` the declared type of its output, if any."""
+    """One thing drawn. `kind` is Flink's name of the operation; `type_info` the declared type of its output, if any.
+
+    `number` counts all nodes of the process in the order of drawing, from 1.
+    """
 
     kind: str
     inputs: tuple[Node, ...]
@@ -30,6 +45,8 @@ class Node:
     uid: str | None = None
     description: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+    cluster: Cluster | None = None
+    number: int = field(default_factory=_numbers.__next__)
 
 
 @dataclass(eq=False)
@@ -50,6 +67,8 @@ class StepNode(Node):
     detail: str = ""
     writes: str | None = None
     """The user's topic that a sink writes to, where it is known beforehand."""
+    exactly_once: bool | None = None
+    """What a sink asks for; None: nothing."""
 
 
 @dataclass(eq=False)
@@ -77,6 +96,25 @@ class Graph:
         self.nodes.append(node)
 
     def terminals(self) -> list[Node]:
+        """Where streams end: without one there is nothing to run."""
         return [
-            node for node in self.nodes if isinstance(node, CollectNode) or (isinstance(node, StepNode) and node.terminal)
+            node
+            for node in self.nodes
+            if isinstance(node, CollectNode) or (isinstance(node, StepNode) and node.terminal)
         ]
+
+    def needed(self) -> list[Node]:
+        """What leads to a terminal, in the order of drawing: also nodes drawn before an earlier job of the same
+        environment was taken, whose streams are used again."""
+        found: set[Node] = set()
+        waiting = self.terminals()
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                waiting += node.inputs
+        return sorted(found, key=_number)
+
+
+def _number(node: Node) -> int:
+    return node.number

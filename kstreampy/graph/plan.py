@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput
+from kstreampy.graph.source import Input, TopicInput
 from kstreampy.operators.operator import End, Operator, Tee
 
 
@@ -134,5 +134,3 @@ class Plan:
             for step in stage.steps()
             if step.stateful and not step.explicit_uid
         ]
-
-

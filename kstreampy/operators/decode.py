@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kstreampy.common.typeinfo import TypeInformation
-from kstreampy.errors import RecordError
+from kstreampy.errors import KStreamError, RecordError
 from kstreampy.operators.operator import failed_at, failure
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers
 from kstreampy.serde.packed import Packed, unpack
@@ -49,7 +49,7 @@ class TopicDecoder:
         if min(timestamps) < 0:
             timestamps = [NO_TIMESTAMP if stamp < 0 else stamp for stamp in timestamps]
         if self.assign_timestamp is not None:
-            timestamps = self._assigned(values, timestamps)
+            timestamps = assigned(self.step, self.assign_timestamp, values, timestamps)
         headers: list[Headers | None] | None = [message.headers() for message in messages]
         if not any(headers or ()):
             headers = None
@@ -63,20 +63,29 @@ class TopicDecoder:
                 return [None if (data := message.value()) is None else decode(data) for message in remaining]
             assert decode_message is not None, "a decoder has one of the two functions"
             return [decode_message(message) for message in remaining]
+        except KStreamError:
+            raise
         except Exception as error:
             index = failed_at(remaining, len(messages))
             raise failure(f"{self.step} (decode)", error, index, messages[index].value()) from error
 
-    def _assigned(self, values: list[Any], timestamps: list[int]) -> list[int]:
-        assign = self.assign_timestamp
-        assert assign is not None, "only called with an assigner"
-        done: list[int] = []
-        try:
-            for value, timestamp in zip(values, timestamps, strict=True):
-                done.append(assign(value, timestamp))  # noqa: PERF401
-        except Exception as error:
-            raise failure(f"{self.step} (timestamp)", error, len(done), values[len(done)]) from error
+
+def assigned(
+    step: str, assign: Callable[[Any, int], int], values: Sequence[Any], timestamps: Sequence[int]
+) -> list[int]:
+    """The timestamps (ms) that the strategy's assigner gives. A `RecordError` names the value for which it raised, or
+    gave something that is no int."""
+    remaining = iter(values)
+    try:
+        done = [assign(value, timestamp) for value, timestamp in zip(remaining, timestamps, strict=True)]
+    except Exception as error:
+        index = failed_at(remaining, len(values))
+        raise failure(f"{step} (timestamp)", error, index, values[index]) from error
+    if set(map(type, done)) <= {int}:
         return done
+    index = next(index for index, stamp in enumerate(done) if type(stamp) is not int)
+    wrong = TypeError(f"the timestamp assigner must give int milliseconds, not {done[index]!r}")
+    raise failure(f"{step} (timestamp)", wrong, index, values[index])
 
 
 class PackedDecoder:

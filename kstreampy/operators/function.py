@@ -252,9 +252,15 @@ def keeps_objects(function: Any) -> bool:
     )
 
 
-def settled(produced: Iterable[Any]) -> list[Any]:
-    """Everything that was produced, as it was when it came: what can be changed in place is copied at once."""
-    return [value if type(value) in IMMUTABLE_TYPES else detached(value) for value in produced]
+def settle(produced: Iterable[Any], emit: Callable[[Any], None]) -> None:
+    """Emits everything that was produced, as it was when it came: what can be changed in place is copied at once."""
+    immutable = IMMUTABLE_TYPES
+    for value in produced:
+        kind = type(value)
+        if kind in immutable or (kind is tuple and immutable.issuperset(map(type, value))):
+            emit(value)
+        else:
+            emit(detached(value))
 
 
 def detached(value: Any) -> Any:
@@ -274,7 +280,9 @@ def where(function: Any) -> str:
     """`name (file:line)` of a user's function or function class, for messages; its name when there is no source."""
     while isinstance(function, functools.partial):
         function = function.func
-    target = type(function) if isinstance(function, Function) else inspect.unwrap(function)
+    target = inspect.unwrap(function)
+    if isinstance(target, Function):
+        target = type(target)
     name = getattr(target, "__qualname__", type(function).__qualname__)
     code = getattr(target, "__code__", None)
     if code is not None:

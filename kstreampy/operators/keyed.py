@@ -7,6 +7,7 @@ emits one result per record, with that record's timestamp.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
@@ -21,7 +22,7 @@ from kstreampy.operators.function import (
     ProcessFunction,
     ReduceFunction,
     TimerService,
-    settled,
+    settle,
 )
 from kstreampy.operators.operator import Operator, TaskContext, failure
 from kstreampy.operators.runtime_context import TaskRuntimeContext
@@ -152,35 +153,38 @@ class ReduceOperator(FunctionOperator):
 
 def sum_of(field: Field) -> Combine:
     """`sum`: only the field is added up, the others stay those of the key's first value."""
+    known = field.known
 
     def add(so_far: Any, value: Any) -> Any:
-        get, put = field.accessors(so_far)
-        return put(so_far, get(so_far) + field.get(value))
+        get, put = known.get(type(so_far)) or field.accessors(so_far)
+        added = get(value) if type(value) is type(so_far) else field.get(value)
+        return put(so_far, get(so_far) + added)
 
     return add
 
 
 def extreme_of(field: Field, *, largest: bool) -> Combine:
     """`min`/`max`: only the field is the extreme one, the others stay those of the key's first value."""
+    known = field.known
+    better = operator.gt if largest else operator.lt
 
     def extreme(so_far: Any, value: Any) -> Any:
-        get, put = field.accessors(so_far)
-        old, new = get(so_far), field.get(value)
-        better = new > old if largest else new < old
-        return put(so_far, new) if better else so_far
+        get, put = known.get(type(so_far)) or field.accessors(so_far)
+        new = get(value) if type(value) is type(so_far) else field.get(value)
+        return put(so_far, new) if better(new, get(so_far)) else so_far
 
     return extreme
 
 
 def extreme_by(field: Field, *, largest: bool, first: bool) -> Combine:
     """`min_by`/`max_by`: the whole value that holds the extreme; of equal ones the earlier (`first`) or the later."""
+    known = field.known
+    better = operator.gt if largest else operator.lt
 
     def extreme(so_far: Any, value: Any) -> Any:
-        old, new = field.get(so_far), field.get(value)
-        if old == new:
-            return so_far if first else value
-        better = new > old if largest else new < old
-        return value if better else so_far
+        get, _ = known.get(type(so_far)) or field.accessors(so_far)
+        old, new = get(so_far), get(value) if type(value) is type(so_far) else field.get(value)
+        return value if better(new, old) or (not first and new == old) else so_far
 
     return extreme
 
@@ -207,8 +211,8 @@ class _KeyedCalls(FunctionOperator):
         function = self.function
         results: list[Any] = []
         try:
-            for scope.token, value in zip(keys, batch.values, strict=True):  # noqa: B020
-                results.append(function(value))  # noqa: PERF401
+            for scope.token, value in zip(keys, batch.values, strict=True):
+                results.append(function(value))
         except KStreamError:
             raise
         except Exception as error:
@@ -253,6 +257,7 @@ class ProcessOperator(FunctionOperator):
         context = self.context
         headers = batch.headers
         results: list[Any] = []
+        emit = results.append
         ends: list[int] = []
         try:
             for index, value in enumerate(batch.values):
@@ -260,7 +265,7 @@ class ProcessOperator(FunctionOperator):
                 context._headers = None if headers is None else headers[index]
                 produced = function(value, context)
                 if produced is not None:
-                    results += settled(produced)
+                    settle(produced, emit)
                 ends.append(len(results))
         except KStreamError:
             raise
@@ -303,6 +308,7 @@ class KeyedProcessOperator(FunctionOperator):
         scope = self.scope
         context = self.context
         results: list[Any] = []
+        emit = results.append
         ends: list[int] = []
         count = ends.append
         if batch.headers is None:
@@ -315,7 +321,7 @@ class KeyedProcessOperator(FunctionOperator):
                     context._headers = batch.headers[index]
                 produced = function(value, context)
                 if produced is not None:
-                    results += settled(produced)
+                    settle(produced, emit)
                 count(len(results))
         except KStreamError:
             raise

@@ -7,7 +7,6 @@ more than once) and `End` (nothing follows). The steps themselves are the other 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from operator import length_hint
 from typing import Any, Protocol
@@ -131,22 +130,34 @@ class Tee(Operator):
             out.flush()
 
     def close(self) -> None:
-        """Closes every branch, whatever the others do; the first error is raised then."""
-        with ExitStack() as all_of_them:
-            for out in reversed(self.outs):
-                all_of_them.callback(out.close)
+        """Closes every branch, whatever the others do; the first error is raised then, with a note of the others."""
+        errors: list[Exception] = []
+        for out in self.outs:
+            try:
+                out.close()
+            except Exception as error:
+                errors.append(error)
+        for error in errors[1:]:
+            errors[0].add_note(f"closing another branch failed too: {type(error).__name__}: {error}")
+        if errors:
+            raise errors[0]
 
 
 def failure(step: str, error: Exception, index: int, value: object, function: str = "") -> RecordError:
     """The `RecordError` for record `index` of the batch in hand."""
-    try:
-        shown = repr(value)
-    except Exception as unshown:
-        shown = f"<a {type(value).__name__} whose repr() fails: {type(unshown).__name__}>"
-    if len(shown) > 200:
-        shown = shown[:200] + "…"
     at = f" in {function}" if function else ""
-    return RecordError(f"{step}: {type(error).__name__}: {error}{at}, on the value {shown}", step=step, index=index)
+    return RecordError(
+        f"{step}: {type(error).__name__}: {error}{at}, on the value {shown(value)}", step=step, index=index
+    )
+
+
+def shown(value: object) -> str:
+    """A value for a message: its repr, cut at 200 characters."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        return f"<a {type(value).__name__} whose repr() raises {type(error).__name__}>"
+    return text if len(text) <= 200 else text[:200] + "…"
 
 
 def failed_at(iterator: Iterator[Any], length: int) -> int:

@@ -12,7 +12,8 @@ from operator import itemgetter
 from typing import Any
 
 from kstreampy.common.typeinfo import TypeInformation
-from kstreampy.operators.operator import Operator, Outlet, TaskContext
+from kstreampy.errors import JobError
+from kstreampy.operators.operator import Operator, Outlet, TaskContext, shown
 from kstreampy.operators.stateless import keys_of
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers, Token
 from kstreampy.serde.key import Partitioner
@@ -42,7 +43,7 @@ class RouteOperator(Operator):
         self.context = context
         self.outlet = context.outlet
         self.partitions = context.partition_counts[self.topic]
-        self.waiting: list[Batch] = [Batch([], [], None, None) for _ in range(self.partitions)]
+        self.waiting: list[Batch] = [Batch([], []) for _ in range(self.partitions)]
 
     def advance(self, watermark: int) -> None:
         self.watermark = watermark
@@ -78,14 +79,14 @@ class RouteOperator(Operator):
         waiting.timestamps += batch.timestamps
         if before + len(batch) >= MAX_RECORDS:
             self._send(partition, waiting)
-            self.waiting[partition] = Batch([], [], None, None)
+            self.waiting[partition] = Batch([], [])
 
     def _send_all(self) -> None:
         moved = self.watermark > self.sent_watermark
         for partition, waiting in enumerate(self.waiting):
             if waiting.values:
                 self._send(partition, waiting)
-                self.waiting[partition] = Batch([], [], None, None)
+                self.waiting[partition] = Batch([], [])
             elif moved:
                 self._send(partition, waiting)
         self.sent_watermark = self.watermark
@@ -93,9 +94,25 @@ class RouteOperator(Operator):
     def _send(self, partition: int, batch: Batch) -> None:
         context = self.context
         mark = Mark(context.stage, context.partition, self.watermark, self.ended)
-        for message in pack_split(batch, self.codec, mark, MAX_BYTES):
+        try:
+            messages = pack_split(batch, self.codec, mark, MAX_BYTES)
+        except Exception as error:
+            raise self._unsendable(batch.values, error) from error
+        for message in messages:
             send(self.outlet, self.topic, message, partition)
         context.records_out += len(batch.values)
+
+    def _unsendable(self, values: list[Any], first: Exception) -> JobError:
+        """Names the value: records of several batches wait here, so there is no place in one to name."""
+        for value in values:
+            try:
+                self.codec.encode(value)
+            except Exception as error:
+                return JobError(
+                    f"{self.step}: a {type(value).__name__} cannot be sent to the next stage ({error}): "
+                    f"emit values of Python's own types, dataclasses or Rows, or declare the type; it is {shown(value)}"
+                )
+        return JobError(f"{self.step}: records cannot be sent to the next stage: {first}")
 
 
 class KeyRouteOperator(RouteOperator):

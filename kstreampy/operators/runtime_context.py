@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kstreampy.errors import JobError
 from kstreampy.operators.function import RuntimeContext
 from kstreampy.operators.operator import TaskContext
@@ -39,7 +41,7 @@ class TaskRuntimeContext(RuntimeContext):
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self._context.parameters.get(key, default_value)
 
-    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState:
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
         if self._uid is None or self._context.state is None:
             raise JobError(
                 f"{self._step}: This state is only accessible by functions executed on a KeyedStream. "

@@ -14,7 +14,9 @@ from kstreampy.common.kafka_record import KafkaRecordSerializationSchema
 from kstreampy.errors import KStreamError
 from kstreampy.operators.connector import ConnectorSink, SinkWriter
 from kstreampy.operators.function import SinkFunction
+from kstreampy.operators.keyed import keyed_state, keys_in
 from kstreampy.operators.operator import Operator, Outlet, TaskContext, failure
+from kstreampy.operators.runtime_context import TaskRuntimeContext
 from kstreampy.operators.stateless import FunctionOperator
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers
 
@@ -24,7 +26,8 @@ Encode = Callable[[Any], bytes | None]
 class TopicSinkOperator(Operator):
     """Writes values to one topic, in a tight loop. The record's timestamp and headers go along. None is written as null.
 
-    A record that cannot be encoded is a `RecordError`; what the broker does not take is raised by the producer.
+    A record without a timestamp, or with one of 0 ms or less (which the client cannot send), gets the present. A record
+    that cannot be encoded is a `RecordError`; what the broker does not take is raised by the producer.
     """
 
     outlet: Outlet
@@ -101,7 +104,13 @@ class TopicSinkOperator(Operator):
             raise self._failure(error, done, batch) from error
 
     def _produce_when_room(
-        self, topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp: int, headers: Headers | None
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        timestamp: int,
+        headers: Headers | None,
     ) -> None:
         stamp = timestamp if timestamp > 0 else 0
         while True:
@@ -227,8 +236,46 @@ class FunctionSinkOperator(FunctionOperator):
                 context._timestamp = None if timestamp == NO_TIMESTAMP else timestamp
                 invoke(value, context)
                 done += 1
+        except KStreamError:
+            raise
         except Exception as error:
             raise failure(self.step, error, done, batch.values[done], self.where) from error
+        self.task.records_out += done
+
+
+class KeyedFunctionSinkOperator(FunctionSinkOperator):
+    """As `FunctionSinkOperator`, on a keyed stream: the function may use keyed state, got in `open`."""
+
+    def __init__(self, step: str, uid: str, function: SinkFunction) -> None:
+        super().__init__(step, function)
+        self.uid = uid
+
+    def open(self, context: TaskContext) -> None:
+        self.state = keyed_state(self.step, context)
+        super().open(context)
+
+    def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
+        return TaskRuntimeContext(self.step, context, self.uid)
+
+    def process(self, batch: Batch) -> None:
+        keys = keys_in(batch)
+        self.state.preload(keys)
+        invoke = self.function
+        context = self.context
+        context._watermark = self.task.watermark
+        scope = self.task.scope
+        done = 0
+        try:
+            for scope.token, value, timestamp in zip(keys, batch.values, batch.timestamps, strict=True):
+                context._timestamp = None if timestamp == NO_TIMESTAMP else timestamp
+                invoke(value, context)
+                done += 1
+        except KStreamError:
+            raise
+        except Exception as error:
+            raise failure(self.step, error, done, batch.values[done], self.where) from error
+        finally:
+            scope.token = None
         self.task.records_out += done
 
 
@@ -248,7 +295,11 @@ class ConnectorSinkOperator(Terminal):
 
     def process(self, batch: Batch) -> None:
         assert self.writer is not None, "opened before the first batch"
-        self.writer.write(batch.values, batch.timestamps)
+        try:
+            self.writer.write(batch.values, batch.timestamps)
+        except Exception as error:
+            error.add_note(f"in the sink {self.step!r}, task {self.context.partition}")
+            raise
         self.context.records_out += len(batch.values)
 
     def flush(self) -> None:
@@ -256,6 +307,6 @@ class ConnectorSinkOperator(Terminal):
         self.context.positions[self.uid] = self.writer.flush()
 
     def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
+        writer, self.writer = self.writer, None
+        if writer is not None:
+            writer.close()

@@ -20,7 +20,7 @@ from kstreampy.operators.function import (
     detached,
     keeps_objects,
     own_copy,
-    settled,
+    settle,
     where,
 )
 from kstreampy.operators.operator import Operator, TaskContext, failed_at, failure
@@ -144,7 +144,9 @@ def _all_of(produce: Callable[[Any], Any], keeps: bool) -> Callable[[Any], list[
             return []
         if not keeps and type(produced) in (list, tuple):
             return list(produced)
-        return settled(produced)
+        found: list[Any] = []
+        settle(produced, found.append)
+        return found
 
     return results
 

@@ -2,19 +2,24 @@
 
 In here: `Assignment`, the rebalance listener of a stage. Assigned: open the state, restore if needed (the partition is
 paused meanwhile), then start. Revoked: commit within the same call, then close. Lost: drop, commit nothing.
+
+A task with several inputs may be given them one after another (the newer group protocol does that while other members
+still let go): those that came first wait, paused, and the task starts between polls when it has all of them.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kstreampy.broker.broker import Chunk, GroupConsumer, Position, Start, TopicPartition
-from kstreampy.errors import JobError
+from kstreampy.errors import JobError, TaskMigrated
 from kstreampy.graph.source import ConnectorInput, TopicInput
 from kstreampy.operators.operator import Outlet
 from kstreampy.runtime.layout import StageLayout
 from kstreampy.runtime.opening import Opening
+from kstreampy.runtime.progress import ranges
 from kstreampy.runtime.resources import Resources
 from kstreampy.runtime.restore import Restore, Restorer
 from kstreampy.runtime.task import Status, Task
@@ -44,29 +49,33 @@ class Assignment:
         self.tasks: dict[int, Task] = {}
         self.owner: dict[TopicPartition, Task] = {}
         self.is_polled = not isinstance(layout.stage.input.origin, ConnectorInput)
-        self.joined = False
+        self.waiting: dict[int, set[TopicPartition]] = {}
+        """Task number → its partitions that were given without the task's others."""
+        self.waiting_since = 0.0
+        self.patience_s = 2 * resources.settings.session_timeout_ms / 1000
+        self._is_member = False
 
     def join(self, instance_id: str | None) -> None:
         self.resources.health.joining(self.uid)
         self.consumer = self.resources.broker.consumer(
             self.layout.group, self.layout.topics, self, instance_id=instance_id
         )
+        self._is_member = True
+
+    def leave(self) -> None:
+        """Leaves the group, after a last `revoked`. Safe to call twice, and before joining."""
+        if self._is_member:
+            self._is_member = False
+            self.consumer.close()
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Start]:
-        self.joined = True
         self.resources.health.joined(self.uid)
         starts: dict[TopicPartition, Start] = {}
         for number, mine in self._by_task(partitions).items():
-            task = self.opening.task(number, mine)
-            self.tasks[number] = task
-            self.owner.update(dict.fromkeys(mine, task))
-            restore = self.opening.restore_of(task)
-            if restore is None:
-                starts.update(self._start(task))
+            if mine == set(self.layout.inputs[number]):
+                starts.update(self._open(number))
             else:
-                task.to(Status.RESTORING)
-                self.restorer.add(restore)
-                self.resources.health.restoring(self.uid, number, restore.done(), restore.total())
+                self._let_wait(number, mine)
                 starts.update(dict.fromkeys(mine, Start(0, paused=True)))
         self.resources.metrics.rebalance(self.uid, "assigned")
         self.resources.metrics.tasks(self.uid, len(self.tasks))
@@ -74,8 +83,8 @@ class Assignment:
             _log.info("stage %s: took %s", self.uid, _listed(partitions))
         return starts
 
-    def _by_task(self, partitions: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        grouped: dict[int, list[TopicPartition]] = {}
+    def _by_task(self, partitions: Sequence[TopicPartition]) -> dict[int, set[TopicPartition]]:
+        grouped: dict[int, set[TopicPartition]] = {}
         for tp in partitions:
             number = self.layout.task_of(tp)
             if number is None:
@@ -84,18 +93,61 @@ class Assignment:
                     "the topic has grown. Restart the job to read it; a stage that keeps state by input partitions "
                     "must be moved to a new application id"
                 )
-            grouped.setdefault(number, []).append(tp)
-        for number, mine in grouped.items():
-            if set(mine) != set(self.layout.inputs[number]):
-                raise JobError(
-                    f"stage {self.uid!r}: task {number} was given {_listed(mine)} without its other inputs "
-                    f"({_listed(self.layout.inputs[number])}): the group's members must all use range assignment"
-                )
+            grouped.setdefault(number, set()).add(tp)
         return grouped
+
+    def _open(self, number: int) -> dict[TopicPartition, Start]:
+        """Makes the task; it starts at once, or is handed to the restorer, paused."""
+        partitions = self.layout.inputs[number]
+        task = self.opening.task(number, partitions)
+        self.tasks[number] = task
+        self.owner.update(dict.fromkeys(partitions, task))
+        restore = self.opening.restore_of(task)
+        if restore is None:
+            return self._start(task)
+        task.to(Status.RESTORING)
+        self.restorer.add(restore)
+        self.resources.health.restoring(self.uid, number, restore.done(), restore.total())
+        return dict.fromkeys(partitions, Start(0, paused=True))
+
+    def _let_wait(self, number: int, partitions: set[TopicPartition]) -> None:
+        if not self.waiting:
+            self.waiting_since = time.monotonic()
+        self.waiting.setdefault(number, set()).update(partitions)
+
+    def start_waiting(self) -> None:
+        """Between polls: opens the tasks whose partitions came one after another and are all there now."""
+        if not self.waiting:
+            return
+        for number, partitions in list(self.waiting.items()):
+            self.consumer.pause(partitions)
+            if partitions == set(self.layout.inputs[number]):
+                del self.waiting[number]
+                starts = self._open(number)
+                if self.tasks[number].status is not Status.RESTORING:
+                    self._begin_reading(starts)
+
+    def _begin_reading(self, starts: Mapping[TopicPartition, Start]) -> None:
+        """Seek first, resume last."""
+        for tp, start in starts.items():
+            self.consumer.seek(tp, start.offset)
+            if not start.paused:
+                self.consumer.resume([tp])
+
+    def look(self) -> None:
+        """Once a second. JobError when a task's inputs do not come together."""
+        for task in self.running():
+            task.look()
+        if self.waiting and time.monotonic() - self.waiting_since > self.patience_s:
+            number, partitions = next(iter(self.waiting.items()))
+            raise JobError(
+                f"stage {self.uid!r}: task {number} was given {_listed(list(partitions))} without its other inputs "
+                f"({_listed(self.layout.inputs[number])}): the group's members must all use range assignment"
+            )
 
     def _start(self, task: Task) -> dict[TopicPartition, Start]:
         task.start(self.opening.progress(task))
-        task.changed = task.status is Status.RUNNING
+        task.changed = task.status is Status.RUNNING or not self.opening.end_is_known(task)
         self.resources.health.restored(self.uid, task.number)
         self.resources.metrics.restored(self.uid, task.number)
         paused = not self.is_polled or task.status is Status.FINISHED
@@ -114,13 +166,11 @@ class Assignment:
         if restore.error is not None:
             raise restore.error
         _log.info("task %s: restored %d changelog records", task.name, restore.records)
-        for tp, start in self._start(task).items():
-            self.consumer.seek(tp, start.offset)
-            if not start.paused:
-                self.consumer.resume([tp])
+        self._begin_reading(self._start(task))
         return True
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self._stop_waiting(partitions)
         going = self._owners(partitions)
         if not going:
             return
@@ -128,25 +178,42 @@ class Assignment:
         try:
             self.commit()
         finally:
-            self._close(going)
+            self._close(going, partitions)
         _log.info("stage %s: gave %s", self.uid, _listed(partitions))
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Exactly-once, what the lost tasks wrote lies in one transaction with what the others wrote, so all of that is
+        dropped: TaskMigrated."""
+        self._stop_waiting(partitions)
+        going = self._owners(partitions)
+        if not going:
+            return
         self.resources.metrics.rebalance(self.uid, "lost")
-        _log.warning(
-            "stage %s: lost %s; what was not committed is redone by the new owner", self.uid, _listed(partitions)
-        )
-        self._close(self._owners(partitions))
+        told = f"stage {self.uid}: lost {_listed(partitions)}; what was not committed is redone by the new owner"
+        self._close(going, partitions)
+        if self.resources.exactly_once:
+            raise TaskMigrated(told)
+        _log.warning("%s", told)
+
+    def _stop_waiting(self, partitions: Sequence[TopicPartition]) -> None:
+        for number, waiting in list(self.waiting.items()):
+            waiting.difference_update(partitions)
+            if not waiting:
+                del self.waiting[number]
 
     def _owners(self, partitions: Sequence[TopicPartition]) -> list[Task]:
         return list({id(task): task for tp in partitions if (task := self.owner.get(tp)) is not None}.values())
 
-    def _close(self, tasks: Sequence[Task]) -> None:
+    def _close(self, tasks: Sequence[Task], gone: Sequence[TopicPartition]) -> None:
+        """Closes tasks. Of their partitions, those that are not gone wait for the others to come back."""
         for task in tasks:
             self.restorer.cancel(task.name)
             self.tasks.pop(task.number, None)
             for tp in task.partitions:
                 self.owner.pop(tp, None)
+            kept = set(task.partitions).difference(gone)
+            if kept:
+                self._let_wait(task.number, kept)
             self.resources.health.gone(self.uid, task.number)
             self.resources.metrics.task_gone(self.uid, task.number)
             task.close()
@@ -154,7 +221,8 @@ class Assignment:
 
     def abandon(self) -> None:
         """After an error: closes every task without a commit."""
-        self._close(list(self.tasks.values()))
+        self.waiting.clear()
+        self._close(list(self.tasks.values()), list(self.owner))
 
     def process(self, chunk: Chunk) -> int:
         """One chunk through its task; chunks of partitions that are not ours any more are dropped. Records handled."""
@@ -185,19 +253,8 @@ class Assignment:
 
 
 def _listed(partitions: Sequence[TopicPartition]) -> str:
-    """`topic 0-3, 7` for the partitions of each topic."""
+    """`topic 0-3,7` for the partitions of each topic."""
     numbers: dict[str, list[int]] = {}
     for tp in sorted(partitions):
         numbers.setdefault(tp.topic, []).append(tp.partition)
-    return "; ".join(f"{topic} {_ranges(found)}" for topic, found in numbers.items()) or "nothing"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """`0-3, 7` for 0, 1, 2, 3, 7."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return "; ".join(f"{topic} {ranges(found)}" for topic, found in numbers.items()) or "nothing"

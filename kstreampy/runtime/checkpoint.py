@@ -4,14 +4,15 @@ The steps, numbered as in the design:
 
 1. Every task's chain is flushed; input positions are taken.
 2. Dirty state is encoded once and produced to the changelogs, each task's meta record last.
-3. Everything produced is acknowledged; a delivery error ends the attempt.
+3. Everything produced is acknowledged; a delivery error ends the attempt. At-least-once, the meta records follow only
+   now, and are acknowledged in turn: a meta record says that all that led to it is there.
 4. The input offsets of every stage go into the transaction (exactly-once) or to the groups (at-least-once).
 5. The transaction commits.
 6. Only now the same bytes, with the changelog offset, go into the store, one batch per task.
 7. Topics between stages are purged, now and then.
 
 A crash before 5 leaves nothing; one between 5 and 6 leaves a store behind its changelog by a known offset. At-least-once
-has no transaction: a crash between 2 and 4 leaves an unfinished checkpoint, which restore makes void.
+has no transaction: a crash between 2 and the meta record leaves an unfinished checkpoint, which restore makes void.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kstreampy.broker.broker import Producer, Receipt, TopicPartition
-from kstreampy.errors import BrokerRefused, JobError
+from kstreampy.broker.broker import Producer, Receipt, TopicInfo, TopicPartition
+from kstreampy.errors import BrokerRefused, BrokerUnavailable, JobError
 from kstreampy.graph.source import PackedInput
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.resources import Resources
@@ -43,18 +44,19 @@ class _Written:
     task: Task
     state: KeyedState
     dirty: Dirty
-    meta: bytes
-    receipt: Receipt
+    changelog: TopicInfo
+    meta: bytes = b""
+    receipt: Receipt | None = None
 
 
 class Checkpoint:
     """Makes checkpoints for one driver. `due` looks at the clock and at how much is dirty."""
 
-    def __init__(self, resources: Resources, producer: Producer, dirty_bytes: int) -> None:
+    def __init__(self, resources: Resources, producer: Producer, interval_s: float, dirty_bytes: int) -> None:
         self.resources = resources
         self.producer = producer
         self.dirty_bytes = dirty_bytes
-        self.interval_s = resources.settings.checkpoint_interval_ms / 1000
+        self.interval_s = interval_s
         self.last = time.monotonic()
         self.last_purge = time.monotonic()
         self.next_id = 1
@@ -85,12 +87,13 @@ class Checkpoint:
         if not moved:
             return False
         written = [self._write(task, task.state) for _, tasks in moved for task in tasks if task.state is not None]
-        self._make_durable(moved)
+        self._make_durable(moved, written)
         for part in written:
             self._settle(part)
         for _, tasks in moved:
             for task in tasks:
                 task.changed = False
+                task.committed.update(task.progress.positions)
         self.last = time.monotonic()
         self.resources.metrics.checkpoint_done(self.last - began, sum(len(part.dirty) for part in written))
         self._purge(assignments)
@@ -110,9 +113,13 @@ class Checkpoint:
                 produce(topic, value, key, partition, None, None, 0)
             except BufferError:
                 self._produce_when_room(topic, value, key, partition)
-        meta = task.progress.to_meta(self.resources.settings.application_id, state.types).encode()
-        receipt = self.producer.produce_tracked(topic, meta, META_KEY, partition)
-        return _Written(task, state, dirty, meta, receipt)
+        return _Written(task, state, dirty, changelog)
+
+    def _write_meta(self, part: _Written) -> None:
+        """The end of step 2."""
+        task = part.task
+        part.meta = task.progress.to_meta(self.resources.settings.application_id, part.state.types).encode()
+        part.receipt = self.producer.produce_tracked(part.changelog.name, part.meta, META_KEY, task.number)
 
     def _produce_when_room(self, topic: str, value: bytes | None, key: bytes, partition: int) -> None:
         while True:
@@ -123,9 +130,15 @@ class Checkpoint:
             except BufferError:
                 continue
 
-    def _make_durable(self, moved: Sequence[tuple[Assignment, Sequence[Task]]]) -> None:
+    def _make_durable(
+        self, moved: Sequence[tuple[Assignment, Sequence[Task]]], written: Sequence[_Written]
+    ) -> None:
         """Steps 3 to 5."""
         offsets = [(assignment.consumer, assignment.offsets(tasks)) for assignment, tasks in moved]
+        if not self.resources.exactly_once:
+            self.producer.flush()
+        for part in written:
+            self._write_meta(part)
         if self.resources.exactly_once:
             self.producer.commit(offsets)
             self.producer.begin()
@@ -136,16 +149,17 @@ class Checkpoint:
 
     def _settle(self, part: _Written) -> None:
         """Step 6 for one task."""
-        changelog = part.task.layout.changelog
-        offset = part.receipt.offset
-        if changelog is None or offset is None:
+        offset = None if part.receipt is None else part.receipt.offset
+        if offset is None:
             raise JobError(f"the meta record of task {part.task.name} was acknowledged without an offset")
-        local = LocalMeta(changelog.topic_id, offset + 1, self.resources.clock(), True, part.meta)
+        local = LocalMeta(part.changelog.topic_id, offset + 1, self.resources.clock(), True, part.meta)
         part.state.committed(part.dirty, local)
 
     def note_ends(self, assignments: Sequence[Assignment]) -> None:
         """Before the worker leaves, with everything committed: each store notes that it has all of its changelog, the last
         transaction's marker included, so that the next start has nothing to read."""
+        if not self.resources.exactly_once:
+            return
         settled: dict[TopicPartition, KeyedState] = {}
         for assignment in assignments:
             changelog = assignment.layout.changelog
@@ -169,11 +183,13 @@ class Checkpoint:
         for assignment in assignments:
             if isinstance(assignment.layout.stage.input.origin, PackedInput):
                 for task in assignment.running():
-                    before.update({tp: offset for tp, offset in task.progress.positions.items() if offset > 0})
+                    before.update({tp: offset for tp, offset in task.committed.items() if offset > 0})
         if not before:
             return
         try:
             self.resources.broker.delete_records(before)
+        except BrokerUnavailable as error:
+            _log.info("topics between stages were not purged this time: %s", error)
         except BrokerRefused as error:
             self.purging = False
             _log.warning(

@@ -44,10 +44,12 @@ class Driver:
         settings = resources.settings
         transactional_id = None
         if resources.exactly_once:
-            transactional_id = f"{settings.application_id}-{resources.worker_id}"
+            # A slash is in no name, so that no two pairs of application and worker have one id.
+            transactional_id = f"{settings.application_id}-worker/{resources.worker_id}"
         self.producer: Producer = resources.broker.producer(transactional_id)
         self.restorer = Restorer(resources.broker, threaded=not in_memory)
-        self.checkpoint = Checkpoint(resources, self.producer, settings.memory.dirty_bytes)
+        interval_s = 0.0 if in_memory else settings.checkpoint_interval_ms / 1000
+        self.checkpoint = Checkpoint(resources, self.producer, interval_s, settings.memory.dirty_bytes)
         self.assignments = [
             Assignment(resources, layout, self.producer, self.restorer, self._commit_in_poll) for layout in stages
         ]
@@ -62,17 +64,32 @@ class Driver:
         """Until the job has ended or the worker is told to stop; everything is committed then. Raises whatever made it
         impossible to go on; nothing uncommitted is left behind then."""
         try:
-            for assignment in self.assignments:
-                assignment.join(self._instance_id(assignment))
-            self.resources.health.started()
-            while not self.stop.requested() and not self._job_has_ended():
-                self.turn()
-            self._commit()
-            self.checkpoint.note_ends(self.assignments)
+            if self.had_ended():
+                _log.warning(
+                    "the job of application %s had already ended, so there is nothing to do: use another --application-id "
+                    "to run it again",
+                    self.resources.settings.application_id,
+                )
+            else:
+                self.join()
+                while not self.stop.requested() and not self.job_has_ended():
+                    self.turn()
+                self._commit()
         except BaseException:
-            self._abandon()
+            self.abandon()
             raise
-        self._leave()
+        self.leave()
+
+    def had_ended(self) -> bool:
+        """True for a bounded job that an earlier run, or another worker, has brought to its end: asked before joining."""
+        plan = self.resources.layout.plan
+        return plan.bounded and all(self._stage_has_ended(layout) for layout in self.resources.layout.stages)
+
+    def join(self) -> None:
+        """Asks to become a member of all groups; tasks come with the first turns."""
+        for assignment in self.assignments:
+            assignment.join(self._instance_id(assignment))
+        self.resources.health.started()
 
     def _instance_id(self, assignment: Assignment) -> str | None:
         """Static membership: the same worker finds its tasks again after a restart."""
@@ -90,12 +107,14 @@ class Driver:
         if not busy:
             busy = self._wait()
         now = time.monotonic()
+        for assignment in self.assignments:
+            assignment.start_waiting()
         if self.restorer.running():
             self._take_restored()
         if now - self.last_tick >= self.tick_s or (self.in_memory and not busy):
             self._tick(now)
         self._finish_tasks()
-        if self.in_memory or self.checkpoint.due(self.assignments):
+        if self.checkpoint.due(self.assignments):
             self._commit()
         self.producer.serve()
         if now - self.last_look >= _LOOK_S:
@@ -217,6 +236,7 @@ class Driver:
             )
 
     def _look_at(self, assignment: Assignment) -> None:
+        assignment.look()
         metrics, health = self.resources.metrics, self.resources.health
         lags = assignment.consumer.lag(assignment.owner) if assignment.is_polled else {}
         for tp, records in lags.items():
@@ -232,7 +252,7 @@ class Driver:
             if task.state is not None:
                 metrics.state_bytes(assignment.uid, task.number, task.state.size_bytes())
 
-    def _job_has_ended(self) -> bool:
+    def job_has_ended(self) -> bool:
         """True once every task of every stage, on whichever worker, has committed its end."""
         if not self.resources.layout.plan.bounded:
             return False
@@ -250,23 +270,25 @@ class Driver:
         committed = self.resources.broker.committed(layout.group, partitions)
         return all(tp in committed and is_finished(committed[tp]) for tp in partitions)
 
-    def _leave(self) -> None:
-        """Everything is committed: leaves the groups, closes the tasks."""
+    def leave(self) -> None:
+        """Everything is committed: notes how far the stores are, leaves the groups, closes the tasks. What goes wrong now
+        is only told, since nothing can be lost any more."""
+        _quietly("the stores", lambda: self.checkpoint.note_ends(self.assignments))
         for assignment in self.assignments:
-            assignment.consumer.close()
-            assignment.abandon()
-        self.restorer.close()
-        self.producer.close()
+            _quietly(f"the consumer of stage {assignment.uid}", assignment.leave)
+            _quietly(f"tasks of stage {assignment.uid}", assignment.abandon)
+        _quietly("the restore", self.restorer.close)
+        _quietly("the producer", self.producer.close)
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """After an error: nothing more is committed, everything is closed, the first error stays the one that is told."""
         for assignment in self.assignments:
             _quietly(f"tasks of stage {assignment.uid}", assignment.abandon)
         _quietly("the restore", self.restorer.close)
-        _quietly("the transaction", self.producer.abort)
+        if self.resources.exactly_once:
+            _quietly("the transaction", self.producer.abort)
         for assignment in self.assignments:
-            if hasattr(assignment, "consumer"):
-                _quietly(f"the consumer of stage {assignment.uid}", assignment.consumer.close)
+            _quietly(f"the consumer of stage {assignment.uid}", assignment.leave)
         _quietly("the producer", self.producer.close)
 
 

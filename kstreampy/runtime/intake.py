@@ -13,8 +13,8 @@ from kstreampy.broker.broker import Chunk, TopicPartition
 from kstreampy.errors import JobError, RecordError
 from kstreampy.eventtime.watermark import PartitionWatermark, WatermarkMerge
 from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput
-from kstreampy.operators.connector import SplitReader
-from kstreampy.operators.decode import PackedDecoder, TopicDecoder
+from kstreampy.operators.connector import Records, SplitReader
+from kstreampy.operators.decode import PackedDecoder, TopicDecoder, assigned
 from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 
@@ -37,6 +37,10 @@ class Intake(Protocol):
         """For inputs that are asked rather than polled."""
         ...
 
+    def look_again(self) -> None:
+        """Once a second: there may be more to read than before."""
+        ...
+
     def watermark(self) -> int:
         """Of the whole input, as of now."""
         ...
@@ -56,6 +60,7 @@ class TopicIntake:
         assert isinstance(origin, TopicInput), "made for topics"
         strategy = source.strategy
         assign = None if strategy is None else strategy.timestamp_assigner
+        self.name = source.name
         self.decoder = TopicDecoder(source.name, origin.decode_value, origin.decode_message, assign)
         self.progress = progress
         self.partitions = tuple(partitions)
@@ -83,12 +88,18 @@ class TopicIntake:
         except RecordError as error:
             error.add_note(f"at {coordinate(error.index)}")
             raise
-        self.clocks[tp].observe(batch)
+        try:
+            self.clocks[tp].observe(batch)
+        except Exception as error:
+            error.add_note(f"in the watermark strategy of {self.name}, in the batch that begins at {coordinate(0)}")
+            raise
         yield Arrival(batch, coordinate)
         self.progress.positions[tp] = messages[-1].offset() + 1
 
     def read(self) -> Iterator[Arrival]:
         return iter(())
+
+    def look_again(self) -> None: ...
 
     def watermark(self) -> int:
         for tp, clock in self.clocks.items():
@@ -148,6 +159,8 @@ class PackedIntake:
     def read(self) -> Iterator[Arrival]:
         return iter(())
 
+    def look_again(self) -> None: ...
+
     def watermark(self) -> int:
         return self.merge.current()
 
@@ -171,12 +184,12 @@ class ConnectorIntake:
         self.readers: dict[str, SplitReader] = {}
         self.clocks: dict[str, PartitionWatermark] = {}
         self._open_new()
-        self.turn = 0
 
     def _open_new(self) -> None:
-        """Opens the splits that are this task's and not open yet; which ones never changes: by their order of names."""
-        for index, split in enumerate(self.connector.splits()):
-            if index % self.tasks == self.number and split not in self.readers:
+        """Opens the splits that are this task's and not open yet. Whose a split is depends on its name only, so that it
+        stays when others come and go."""
+        for split in self.connector.splits():
+            if split not in self.readers and partition_of(split.encode(), self.tasks) == self.number:
                 position = self.progress.connector_positions.get(split)
                 self.readers[split] = self.connector.open_split(split, position)
                 self.clocks[split] = PartitionWatermark(self.strategy)
@@ -185,7 +198,6 @@ class ConnectorIntake:
         return iter(())
 
     def read(self) -> Iterator[Arrival]:
-        assign = None if self.strategy is None else self.strategy.timestamp_assigner
         for split, reader in self.readers.items():
             if reader.finished():
                 continue
@@ -197,15 +209,26 @@ class ConnectorIntake:
                 failed.add_note(f"at split {split!r}, position {before}")
                 raise failed from error
             if records.values:
-                timestamps = records.timestamps
-                if timestamps is None:
-                    timestamps = [NO_TIMESTAMP] * len(records.values)
-                if assign is not None:
-                    timestamps = [assign(v, t) for v, t in zip(records.values, timestamps, strict=True)]
-                batch = Batch(records.values, timestamps)
-                self.clocks[split].observe(batch)
-                yield Arrival(batch, _after(split, before))
+                yield self._arrival(split, before, records)
             self.progress.connector_positions[split] = reader.position()
+
+    def _arrival(self, split: str, before: object, records: Records) -> Arrival:
+        def coordinate(index: int) -> str:
+            return f"split {split!r}, record {index} after position {before}"
+
+        timestamps = records.timestamps or [NO_TIMESTAMP] * len(records.values)
+        try:
+            if self.strategy is not None and self.strategy.timestamp_assigner is not None:
+                timestamps = assigned(self.name, self.strategy.timestamp_assigner, records.values, timestamps)
+            batch = Batch(records.values, timestamps)
+            self.clocks[split].observe(batch)
+        except RecordError as error:
+            error.add_note(f"at {coordinate(error.index)}")
+            raise
+        except Exception as error:
+            error.add_note(f"in the watermark strategy of {self.name}, in the batch that begins at {coordinate(0)}")
+            raise
+        return Arrival(batch, coordinate)
 
     def look_again(self) -> None:
         """New splits may have appeared in a source that is not bounded."""
@@ -227,10 +250,6 @@ class ConnectorIntake:
         for reader in self.readers.values():
             reader.close()
         self.readers = {}
-
-
-def _after(split: str, before: object) -> Callable[[int], str]:
-    return lambda index: f"split {split!r}, record {index} after position {before}"
 
 
 def _name(tp: TopicPartition) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from kstreampy.broker.broker import Position, TopicPartition
+from kstreampy.broker.broker import Position, TopicInfo, TopicPartition
 from kstreampy.errors import JobError
 from kstreampy.graph.source import ConnectorInput, OffsetKind, Offsets, TopicInput
 from kstreampy.operators.operator import Outlet, TaskContext
 from kstreampy.runtime.layout import StageLayout
-from kstreampy.runtime.progress import Progress
+from kstreampy.runtime.progress import Progress, has_note, is_finished
 from kstreampy.runtime.resources import Resources
 from kstreampy.runtime.restore import Restore
 from kstreampy.runtime.task import Task
@@ -71,32 +71,34 @@ class Opening:
         tp = TopicPartition(changelog.name, task.number)
         begin = self.resources.broker.begin_offsets([tp])[tp]
         end = self.resources.broker.end_offsets([tp], committed=False)[tp]
-        local = self._trusted(task, state, changelog.topic_id, begin, end)
+        local = self._trusted(task, state, changelog, begin, end)
         start = begin if local is None else max(local.next_offset, begin)
         if start >= end and (local is None or local.complete):
             return None
         return Restore(task.name, state, tp, changelog.topic_id, begin, start, end, self.resources.clock)
 
-    def _trusted(self, task: Task, state: KeyedState, topic_id: str, begin: int, end: int) -> LocalMeta | None:
+    def _trusted(self, task: Task, state: KeyedState, changelog: TopicInfo, begin: int, end: int) -> LocalMeta | None:
         """The store's own account, if the changelog still bears it out; otherwise the store is emptied."""
         local = state.local_meta
         if local is None:
             return None
-        changelog = f"{task.layout.stage.uid}-changelog"
         reason = None
-        if local.topic_id != topic_id:
+        if local.topic_id != changelog.topic_id:
             reason = "its changelog topic was deleted and made anew"
-            if end == begin:
-                raise JobError(
-                    f"task {task.name} has local state, but {changelog} was made anew and is empty: somebody deleted the "
-                    "topic. To go on without that state, remove the state directory (--state-dir) and start again"
-                )
         elif local.next_offset > end:
             reason = f"it is ahead of its changelog ({local.next_offset} > {end})"
+        elif local.next_offset < begin:
+            reason = f"its changelog begins only at {begin}, and it has followed it to {local.next_offset}"
         elif self._too_old(local):
             reason = "it is older than delete.retention.ms, so deletions may have been missed"
         if reason is None:
             return local
+        if begin == end and local.task_meta is not None:
+            raise JobError(
+                f"task {task.name} has local state, but its changelog {changelog.name} is empty in partition {task.number} "
+                f"({reason}): somebody deleted the topic or its records. To go on without that state, remove the state "
+                "directory (--state-dir) and start again"
+            )
         _log.warning("local state of %s is set aside and rebuilt from the changelog: %s", task.name, reason)
         state.reset()
         return None
@@ -108,50 +110,87 @@ class Opening:
 
     def stored_progress(self, task: Task) -> Progress | None:
         """What the last checkpoint of this task said; None if there was none."""
-        if task.state is not None:
-            local = task.state.local_meta
-            meta = None if local is None else local.task()
-            return None if meta is None else Progress.from_meta(meta)
         offsets = self.resources.broker.committed(self.layout.group, task.partitions)
-        return Progress.from_offsets(offsets) if offsets else None
+        if task.state is None:
+            return Progress.from_offsets(offsets) if offsets else None
+        local = task.state.local_meta
+        meta = None if local is None else local.task()
+        if meta is None:
+            self._check_never_ran(task, offsets)
+            return None
+        application_id = self.resources.settings.application_id
+        if meta.application_id not in ("", application_id):
+            raise JobError(
+                f"the changelog of stage {self.layout.stage.uid!r} was written by application {meta.application_id!r}, not "
+                f"by {application_id!r}: both derive the same topic names. Use another application id, or another uid"
+            )
+        progress = Progress.from_meta(meta)
+        self._report_moved(task, progress, offsets)
+        return progress
+
+    def _check_never_ran(self, task: Task, offsets: Mapping[TopicPartition, Position]) -> None:
+        """A checkpoint's note beside the group's offset, but no state: to begin again silently would count twice."""
+        ran = [f"{tp.topic}-{tp.partition}" for tp, position in offsets.items() if has_note(position)]
+        changelog = self.layout.changelog
+        if ran and changelog is not None:
+            raise JobError(
+                f"task {task.name} has run before (group {self.layout.group} has its offsets on {', '.join(ran)}), but its "
+                f"changelog {changelog.name} has nothing of it: somebody deleted the topic. To begin anew, delete the "
+                "group too, or use another application id"
+            )
+
+    def end_is_known(self, task: Task) -> bool:
+        """False for a finished task whose group's offsets do not say so (any more): others wait for them."""
+        offsets = self.resources.broker.committed(self.layout.group, task.partitions)
+        return all(tp in offsets and is_finished(offsets[tp]) for tp in task.partitions)
 
     def progress(self, task: Task) -> Progress:
         """Where the task begins. Every partition has a position afterwards, and if the source is bounded, an end."""
         progress = self.stored_progress(task) or Progress()
         origin = self.layout.stage.input.origin
+        if progress.finished and not self.layout.stage.bounded:
+            raise JobError(
+                f"task {task.name} has ended as part of a bounded job, which is unbounded now: what comes behind the end "
+                "cannot be added to it. Use another --application-id"
+            )
         if isinstance(origin, ConnectorInput):
             progress.positions = dict.fromkeys(task.partitions, 0)
-            return progress
-        fresh = [tp for tp in task.partitions if tp not in progress.positions]
-        if isinstance(origin, TopicInput):
-            self._report_moved(task, progress)
-            progress.positions.update(self._starts(origin, fresh))
-            if origin.stopping is not None:
-                without = [tp for tp in task.partitions if tp not in progress.stopping]
-                progress.stopping.update(self._resolve(origin.stopping, without, origin))
-            skipped = [tp for tp in task.partitions if origin.partitions is not None and tp not in origin.partitions]
-            for tp in skipped:
-                progress.stopping[tp] = progress.positions[tp] = 0
+        elif isinstance(origin, TopicInput):
+            self._begin_topics(task, progress, origin)
         else:
+            fresh = [tp for tp in task.partitions if tp not in progress.positions]
             progress.positions.update(self.resources.broker.begin_offsets(fresh))
         return progress
 
-    def _report_moved(self, task: Task, progress: Progress) -> None:
-        """Offsets of a stateful task's group are for tools; moving them does not move the task."""
-        if task.state is None or not progress.positions:
-            return
-        committed = self.resources.broker.committed(self.layout.group, task.partitions)
-        for tp, position in committed.items():
+    def _begin_topics(self, task: Task, progress: Progress, origin: TopicInput) -> None:
+        skipped = [tp for tp in task.partitions if origin.partitions is not None and tp not in origin.partitions]
+        read = [tp for tp in task.partitions if tp not in skipped]
+        if origin.stopping is None:
+            for tp in read:
+                # Left out by an earlier run, see below, or ended before the first record: it begins only now.
+                if progress.stopping.pop(tp, None) == 0 == progress.positions.get(tp):
+                    del progress.positions[tp]
+        fresh = [tp for tp in read if tp not in progress.positions]
+        progress.positions.update(self._resolve(origin.starting, fresh, origin))
+        if origin.stopping is not None:
+            without = [tp for tp in read if tp not in progress.stopping]
+            progress.stopping.update(self._resolve(origin.stopping, without, origin))
+        for tp in skipped:
+            progress.stopping[tp] = progress.positions[tp] = 0
+
+    def _report_moved(self, task: Task, progress: Progress, offsets: Mapping[TopicPartition, Position]) -> None:
+        """Offsets of a stateful task's group are for tools; moving them does not move the task. Our own notes may be behind
+        the state under at-least-once (a crash before the offsets were committed); what a tool sets has no note."""
+        for tp, position in offsets.items():
             known = progress.positions.get(tp)
-            if known is not None and position.offset != known and position.offset < known:
+            if known is None or position.offset == known:
+                continue
+            if self.resources.exactly_once or not has_note(position):
                 _log.warning(
                     "the offset of group %s on %s-%d was set to %d behind the job's back; task %s goes on at %d, where "
                     "its state is",
                     self.layout.group, tp.topic, tp.partition, position.offset, task.name, known,
                 )  # fmt: skip
-
-    def _starts(self, origin: TopicInput, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._resolve(origin.starting, partitions, origin)
 
     def _resolve(
         self, offsets: Offsets, partitions: Sequence[TopicPartition], origin: TopicInput

@@ -6,7 +6,7 @@ the note beside the group's offset (tasks that do not).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ class _Note(msgspec.Struct, omit_defaults=True):
     w: int = NO_TIMESTAMP
     f: bool = False
     s: int | None = None
-    e: list[str] = []
+    e: str = ""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Progress:
             tp: Position(
                 self.positions[tp],
                 msgspec.json.encode(
-                    _Note(self.watermark, self.finished, self.stopping.get(tp), sorted(self.ended_senders))
+                    _Note(self.watermark, self.finished, self.stopping.get(tp), _packed(self.ended_senders))
                 ).decode(),
             )
             for tp in partitions
@@ -90,16 +90,54 @@ class Progress:
             progress.positions[tp] = position.offset
             if note.s is not None:
                 progress.stopping[tp] = note.s
-            progress.ended_senders.update(note.e)
+            progress.ended_senders.update(_unpacked(note.e))
         if notes:
             progress.watermark = min(note.w for note in notes)
             progress.finished = all(note.f for note in notes)
         return progress
 
 
+def _packed(senders: Iterable[str]) -> str:
+    """`a/0-3,7 b/1` for the tasks a/0, a/1, a/2, a/3, a/7 and b/1."""
+    numbers: dict[str, list[int]] = {}
+    for sender in senders:
+        stage, _, number = sender.rpartition("/")
+        numbers.setdefault(stage, []).append(int(number))
+    return " ".join(f"{stage}/{ranges(found)}" for stage, found in sorted(numbers.items()))
+
+
+def _unpacked(text: str) -> Iterator[str]:
+    for part in text.split():
+        stage, _, runs = part.rpartition("/")
+        for run in runs.split(","):
+            first, _, last = run.partition("-")
+            for number in range(int(first), int(last or first) + 1):
+                yield f"{stage}/{number}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3,7` for 0, 1, 2, 3, 7 in any order."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
 def is_finished(position: Position) -> bool:
     """True if the task that committed this offset had come to its end."""
     return _read_note(position.metadata).f
+
+
+def has_note(position: Position) -> bool:
+    """True if one of our checkpoints made this offset, and no tool."""
+    try:
+        msgspec.json.decode(position.metadata, type=_Note)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _read_note(text: str) -> _Note:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ class Stores:
     directory: StateDirectory | None
     cache_budget: CacheBudget
     rocks_budget: RocksBudget | None
+    damaged: set[Path] = field(default_factory=set)
+    """Stores that were found damaged while in use, over the worker's life."""
 
     def open(self, stage: str, partition: int) -> KeyedState:
         """The task's state as it was left. A store that cannot be read is set aside, to be rebuilt from the changelog."""
@@ -56,15 +59,21 @@ class Stores:
             store.close()
             raise
 
-    def set_aside_damaged(self, error: StateCorrupted) -> None:
-        """After a store turned out to be damaged while in use (and all are closed): sets aside those the error names."""
+    def set_aside_damaged(self, error: StateCorrupted) -> bool:
+        """After a store turned out to be damaged while in use (and all are closed): sets aside the one that the error names.
+        False if it names none of ours, or one that was set aside before and is damaged again: the fault lies deeper."""
         if self.directory is None:
-            return
+            return False
         for stage, partition in self.directory.stores():
             path = self.directory.store_path(stage, partition)
-            if str(path) in str(error):
-                _log.error("local state of %s/%d is damaged (%s): set aside and rebuilt", stage, partition, error)
-                self.directory.quarantine(path)
+            if re.search(re.escape(str(path)) + r"(?!\d)", str(error)) and path not in self.damaged:
+                self.damaged.add(path)
+                aside = self.directory.quarantine(path)
+                _log.error(
+                    "local state of %s/%d is damaged (%s): set aside as %s and rebuilt", stage, partition, error, aside
+                )
+                return True
+        return False
 
 
 @dataclass

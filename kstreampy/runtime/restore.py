@@ -125,6 +125,11 @@ class Restore:
             self._look_from = self._next = max(self.start, self.end - length)
             self._tail = []
             return True
+        if self._found_bytes is None and self._is_torn():
+            self.state.reset()
+            self.start = self._look_from = self._next = self.begin
+            self._tail = []
+            return True
         if self._tail:
             self.state.mark_dirty(self._tail)
         if self._found_bytes is None:
@@ -135,11 +140,17 @@ class Restore:
         self._next = self.start
         return True
 
+    def _is_torn(self) -> bool:
+        """An earlier restore was cut short, and the meta record that it was under way to is not there any more: what it
+        wrote belongs to no checkpoint."""
+        local = self.state.local_meta
+        return local is not None and not local.complete
+
     def _nothing_new(self) -> None:
         """No meta record in the range: what the store has, if anything, is the last checkpoint."""
         local = self.state.local_meta
-        self.found = None if local is None or not local.complete else local.task()
-        kept = local.task_meta if local is not None and local.complete else None
+        self.found = None if local is None else local.task()
+        kept = None if local is None else local.task_meta
         self.state.apply([], LocalMeta(self.topic_id, self._settled_at(), self.clock(), True, kept))
         self.phase = Phase.DONE
 

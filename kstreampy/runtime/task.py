@@ -10,8 +10,9 @@ In here: `Task`, which hands batches to its chain and keeps its progress. Not in
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 
 from kstreampy.broker.broker import Chunk, TopicPartition
@@ -58,6 +59,8 @@ class Task:
         self.progress = Progress()
         self.status = Status.CREATED
         self.changed = False
+        self.committed: dict[TopicPartition, int] = {}
+        """Positions that are durable."""
         self.records_in = 0
         self._operators: list[Operator] = []
 
@@ -98,19 +101,20 @@ class Task:
     def process(self, chunk: Chunk) -> None:
         """Everything of a chunk goes through the chain, then the watermark."""
         if self.status is Status.RUNNING:
-            self._run(self.intake.take(chunk))
+            for arrival in self.intake.take(chunk):
+                self._hand_on(arrival)
+            self.changed = True
 
     def read(self) -> bool:
         """Asks an input that is not polled; True if there was something."""
-        before = self.records_in
-        if self.status is Status.RUNNING:
-            self._run(self.intake.read())
-        return self.records_in > before
-
-    def _run(self, arrivals: Iterator[Arrival]) -> None:
-        for arrival in arrivals:
+        if self.status is not Status.RUNNING:
+            return False
+        records, positions = self.records_in, dict(self.progress.connector_positions)
+        for arrival in self.intake.read():
             self._hand_on(arrival)
-        self.changed = True
+        if self.records_in > records or self.progress.connector_positions != positions:
+            self.changed = True
+        return self.records_in > records
 
     def _hand_on(self, arrival: Arrival) -> None:
         try:
@@ -119,7 +123,15 @@ class Task:
             error.add_note(f"at {arrival.coordinate(error.index)}")
             error.add_note(f"in task {self.name}; nothing of this record was committed")
             raise
+        except Exception as error:
+            error.add_note(f"in task {self.name}, in the batch that begins at {arrival.coordinate(0)}")
+            raise
         self.records_in += len(arrival.batch.values)
+
+    def look(self) -> None:
+        """Once a second: a source that grows is asked for more."""
+        if self.status is Status.RUNNING:
+            self.intake.look_again()
 
     def advance(self) -> None:
         """Moves the watermark to where the input is; never back."""
@@ -127,9 +139,16 @@ class Task:
             return
         watermark = self.intake.watermark()
         if watermark > self.context.watermark:
-            self.context.watermark = self.progress.watermark = watermark
+            self._move_time(watermark)
+
+    def _move_time(self, watermark: int) -> None:
+        self.context.watermark = self.progress.watermark = watermark
+        self.changed = True
+        try:
             self.chain.advance(watermark)
-            self.changed = True
+        except Exception as error:
+            error.add_note(f"in task {self.name}, when its watermark came to {watermark}")
+            raise
 
     def tick(self) -> None:
         if self.status is Status.RUNNING:
@@ -139,8 +158,7 @@ class Task:
         """At the end of the input: the last watermark, then the end itself, go down the chain."""
         if self.status is Status.RUNNING and self.intake.at_end():
             if self.context.watermark < MAX_WATERMARK:
-                self.context.watermark = self.progress.watermark = MAX_WATERMARK
-                self.chain.advance(MAX_WATERMARK)
+                self._move_time(MAX_WATERMARK)
             self.chain.finish()
             self.progress.finished = True
             self.changed = True
@@ -162,13 +180,12 @@ class Task:
             return
         started = self.status in (Status.RUNNING, Status.FINISHED)
         self.to(Status.CLOSED)
-        try:
-            if started:
-                self.chain.close()
-                self.intake.close()
-        finally:
+        with contextlib.ExitStack() as all_of_them:
             if self.context.state is not None:
-                self.context.state.close()
+                all_of_them.callback(self.context.state.close)
+            if started:
+                all_of_them.callback(self.intake.close)
+                all_of_them.callback(self.chain.close)
 
 
 def now_ms() -> int:

@@ -156,6 +156,7 @@ def _drive(
             try:
                 driver = Driver(resources, stages, stop, in_memory=in_memory)
                 patience.answered()
+                began = time.monotonic()
                 driver.run()
                 return
             except TaskMigrated as error:
@@ -163,7 +164,8 @@ def _drive(
                 patience.well_since(began)
             except StateCorrupted as error:
                 patience.well_since(began)
-                resources.stores.set_aside_damaged(error)
+                if not resources.stores.set_aside_damaged(error):
+                    raise
             except BrokerUnavailable as error:
                 patience.well_since(began)
                 patience.away(error)

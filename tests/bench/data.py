@@ -13,12 +13,13 @@ import contextlib
 import json
 import random
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.bench.meter import JOBS
 
@@ -48,8 +49,7 @@ def ensure_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> Non
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-    while not admin.list_topics(name, timeout=10).topics[name].partitions:
-        time.sleep(0.05)
+    _length(bootstrap, name)
 
 
 def fill(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS, users: int = USERS) -> None:
@@ -94,10 +94,10 @@ def check(bootstrap: str, topic: str, job: str, count: int, users: int = USERS) 
         found = sorted((out["id"], out["user"], out["cents"]) for out in outputs)
         assert found == kept, f"{len(found)} records instead of {len(kept)}, or others"
         return
-    expected: Counter[str] = Counter()
+    expected: defaultdict[str, float] = defaultdict(int)
     for record_id, user, amount, kind in record_values(count, users):
         if job == "sum":
-            expected[user] += amount  # type: ignore[assignment]  # a Counter of floats
+            expected[user] += amount
         else:
             expected[item_of(kind, record_id)] += 1
     key, value = ("user", "sum") if job == "sum" else ("item", "count")
@@ -108,7 +108,7 @@ def check(bootstrap: str, topic: str, job: str, count: int, users: int = USERS) 
 
 def read_committed(bootstrap: str, topic: str) -> Iterator[bytes]:
     """The values of all committed records of a topic, in order within each partition."""
-    consumer = Consumer(
+    consumer: Any = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "bench-check",
@@ -134,10 +134,21 @@ def read_committed(bootstrap: str, topic: str) -> Iterator[bytes]:
 
 
 def _length(bootstrap: str, topic: str) -> int:
+    """Records in the topic. Waits for one that was just made, which has no leader for a moment."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-length"})
+    deadline = time.monotonic() + 20
     with contextlib.closing(consumer):
-        ends = [consumer.get_watermark_offsets(place, timeout=10) for place in _places(consumer, topic)]
-    return sum(high - low for low, high in ends)
+        while True:
+            try:
+                places = _places(consumer, topic)
+                ends = [consumer.get_watermark_offsets(place, timeout=5) for place in places]
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                if places:
+                    return sum(high - low for low, high in ends)
+            time.sleep(0.1)
 
 
 def _places(consumer: Any, topic: str) -> list[TopicPartition]:

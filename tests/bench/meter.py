@@ -24,6 +24,10 @@ class Meter:
             self._usage = resource.getrusage(resource.RUSAGE_SELF)
             self._began = time.perf_counter()
 
+    @property
+    def started(self) -> bool:
+        return self._usage is not None
+
     def report(self, records: int) -> str:
         """One JSON line. `RuntimeError` when there was no first record."""
         seconds = time.perf_counter() - self._began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -102,7 +103,7 @@ def test_broken_handshake_is_no_refusal_unless_a_certificate_is_named() -> None:
     assert health.refusal is not None
 
 
-def _fails(*errors: KafkaError) -> tuple[list[float], object]:
+def _fails(*errors: KafkaError) -> tuple[list[float], Callable[[float], None]]:
     left = list(errors)
     called: list[float] = []
 
@@ -117,7 +118,7 @@ def _fails(*errors: KafkaError) -> tuple[list[float], object]:
 def test_within_retries_what_may_pass() -> None:
     passing = KafkaError(KafkaError.CONCURRENT_TRANSACTIONS, "busy", False, True)
     called, attempt = _fails(passing, passing)
-    within(float("inf"), attempt, make_link(), "commit")  # type: ignore[arg-type]
+    within(float("inf"), attempt, make_link(), "commit")
     assert called == [1.0, 1.0, 1.0]
 
 
@@ -132,7 +133,7 @@ def test_within_retries_what_may_pass() -> None:
 def test_within_raises_what_does_not_pass_as_it_is(error: KafkaError) -> None:
     called, attempt = _fails(error)
     with pytest.raises(KafkaException):
-        within(float("inf"), attempt, make_link(), "commit")  # type: ignore[arg-type]
+        within(float("inf"), attempt, make_link(), "commit")
     assert len(called) == 1
 
 
@@ -140,7 +141,7 @@ def test_within_gives_up_at_the_deadline() -> None:
     link = make_link()
     _, attempt = _fails(*[KafkaError(KafkaError._TIMED_OUT, "no answer", False, True)] * 3)
     with pytest.raises(BrokerUnavailable, match="could not commit: no answer"):
-        within(0.0, attempt, link, "commit")  # type: ignore[arg-type]
+        within(0.0, attempt, link, "commit")
     assert link.health.since is not None
 
 

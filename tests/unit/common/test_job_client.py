@@ -33,14 +33,6 @@ class Control:
         self.calls.append("cancel")
         return done(None)
 
-    def stop(self, *, drain, savepoint_directory):
-        self.calls.append(("stop", drain, savepoint_directory))
-        return done("place")
-
-    def savepoint(self, savepoint_directory):
-        self.calls.append(("savepoint", savepoint_directory))
-        return done("other place")
-
     def accumulators(self):
         return done({"n": 1})
 
@@ -56,10 +48,8 @@ def test_a_client_reaches_the_job():
     assert client.get_job_id() == control.job_id
     assert client.get_job_status().result() is JobStatus.RUNNING
     assert client.cancel().result() is None
-    assert client.stop_with_savepoint(True, "dir").result() == "place"
-    assert client.trigger_savepoint().result() == "other place"
     assert client.get_accumulators().result() == {"n": 1}
-    assert control.calls == ["cancel", ("stop", True, "dir"), ("savepoint", None)]
+    assert control.calls == ["cancel"]
     with pytest.raises(ValueError, match="broken"):
         client.get_job_execution_result().result()
     assert isinstance(client.get_job_execution_result().exception(), ValueError)

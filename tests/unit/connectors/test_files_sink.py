@@ -110,9 +110,7 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize(("value", "message"), BAD_VALUES)
-def test_a_value_that_is_no_csv_record_leaves_nothing_of_its_batch(
-    tmp_path: Path, value: Any, message: str
-) -> None:
+def test_a_value_that_is_no_csv_record_leaves_nothing_of_its_batch(tmp_path: Path, value: Any, message: str) -> None:
     writer = FileSink.csv(tmp_path).open_task("0", None)
     writer.write([{"a": 1, "b": 2}], [0])
     with pytest.raises(ValueError, match=message):
@@ -151,9 +149,7 @@ def test_json_lines(tmp_path: Path) -> None:
         {"in_": {"x": 1}},
     ]
     writer = FileSink.json_lines(tmp_path).open_task("1", None)
-    with pytest.raises(
-        ValueError, match=r"<object .* cannot be written as JSON: object is not a type JSON knows"
-    ):
+    with pytest.raises(ValueError, match=r"<object .* cannot be written as JSON: object is not a type JSON knows"):
         writer.write([{}, object()], [0, 0])
     writer.close()
 
@@ -161,9 +157,7 @@ def test_json_lines(tmp_path: Path) -> None:
 def test_text_by_the_builder(tmp_path: Path) -> None:
     sink = (
         FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder())
-        .with_output_file_config(
-            OutputFileConfig.builder().with_part_prefix("words").with_part_suffix(".txt").build()
-        )
+        .with_output_file_config(OutputFileConfig.builder().with_part_prefix("words").with_part_suffix(".txt").build())
         .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
         .build()
     )
@@ -277,9 +271,7 @@ def test_going_on_with_other_settings_begins_a_new_part(tmp_path: Path) -> None:
     position = write(FileSink.json_lines(tmp_path, compression="gzip"), [2], position=position)
     assert contents(tmp_path) == {"part-0-0.jsonl": "1\n", "part-0-1.jsonl.gz": "2\n"}
     other = dataclasses.replace(FileSink.json_lines(tmp_path), parts=OutputFileConfig("other"))
-    with pytest.raises(
-        JobError, match=r"the last checkpoint wrote part-0-1.jsonl.gz .* now called other-0-<n>"
-    ):
+    with pytest.raises(JobError, match=r"the last checkpoint wrote part-0-1.jsonl.gz .* now called other-0-<n>"):
         other.open_task("0", position)
 
 
@@ -364,11 +356,7 @@ def test_csv_round_trip(
 
 
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXT,
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
@@ -376,9 +364,7 @@ JSON = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(values=st.lists(JSON, min_size=1, max_size=10), compression=st.sampled_from([None, "gzip"]))
-def test_json_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, values: list[Any], compression: Any
-) -> None:
+def test_json_round_trip(tmp_path_factory: pytest.TempPathFactory, values: list[Any], compression: Any) -> None:
     directory = tmp_path_factory.mktemp("json")
     write(FileSink.json_lines(directory, compression=compression), values)
     source = FileSource.json_lines(directory)

@@ -42,9 +42,7 @@ def drain(reader: SplitReader, max_records: int = 100) -> list[Any]:
 
 
 def everything(source: FileSource, max_records: int = 100) -> list[Any]:
-    return [
-        value for split in source.splits() for value in drain(source.open_split(split, None), max_records)
-    ]
+    return [value for split in source.splits() for value in drain(source.open_split(split, None), max_records)]
 
 
 def written(path: Path, text: str | bytes) -> str:
@@ -193,9 +191,7 @@ def test_timestamps(tmp_path: Path) -> None:
     assert records.timestamps == [5, 7, NO_TIMESTAMP]
     assert FileSource.csv(path).open_split(path, None).read(10).timestamps is None
     source = FileSource.csv(path, timestamp=lambda value: float(value["t"]))  # type: ignore[arg-type,return-value]  # the fault
-    with pytest.raises(
-        ValueError, match=r"a\.csv, line 2: timestamp function gave 5\.0: give int milliseconds"
-    ):
+    with pytest.raises(ValueError, match=r"a\.csv, line 2: timestamp function gave 5\.0: give int milliseconds"):
         source.open_split(path, None).read(10)
     source = FileSource.csv(path, timestamp=lambda value: int(value["missing"]))
     with pytest.raises(ValueError, match=r"line 2: KeyError: 'missing'"):
@@ -467,9 +463,7 @@ def test_a_followed_file_that_was_truncated(tmp_path: Path) -> None:
     reader.read(9)
     position = reader.position()
     written(Path(path), "1\n")
-    with pytest.raises(
-        JobError, match=r"a\.jsonl was truncated: it ends before byte 6. Give new contents a new"
-    ):
+    with pytest.raises(JobError, match=r"a\.jsonl was truncated: it ends before byte 6. Give new contents a new"):
         reader.read(9)
     with pytest.raises(JobError, match="was replaced"):
         source.open_split(path, position)

@@ -1,0 +1,165 @@
+"""The three jobs as a user writes them, run by one kstreampy worker in this process.
+
+    python -m tests.bench.kstreampy_jobs sum eo --bootstrap 127.0.0.1:9092 --input bench-1m --output out --count 1000000
+
+Prints one JSON line (`meter.py`). The input is read to its end as it is at the start, so `--count` must be what it holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import uuid
+from typing import Any
+
+from kstreampy.common import SerializationSchema, WatermarkStrategy
+from kstreampy.datastream import DataStream, DataStreamUtils, StreamExecutionEnvironment
+from kstreampy.datastream.connectors.kafka import (
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+)
+from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from kstreampy.datastream.launch import Job, JobExecutionResult, use
+from kstreampy.observe.metrics import Metrics
+from kstreampy.runtime.settings_source import resolve
+from kstreampy.runtime.stop import StopSignal
+from kstreampy.runtime.worker import run_worker
+from tests.bench.data import ensure_topic, item_of
+from tests.bench.meter import Meter, arguments
+
+GUARANTEES = {"alo": "at_least_once", "eo": "exactly_once"}
+
+
+class FieldKey(SerializationSchema):
+    """A field of the element as the record's key."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+
+    def serialize(self, value: Any) -> bytes:
+        key: str = value[self.field]
+        return key.encode()
+
+
+def source(env: StreamExecutionEnvironment, bootstrap: str, topic: str) -> DataStream:
+    built = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(bootstrap)
+        .set_topics(topic)
+        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
+        .set_bounded(KafkaOffsetsInitializer.latest())
+        .set_value_only_deserializer(JsonDeserializationSchema())
+        .build()
+    )
+    return env.from_source(built, WatermarkStrategy.no_watermarks(), "events")
+
+
+def sink(bootstrap: str, topic: str, key: str | None = None) -> KafkaSink:
+    serializer = (
+        KafkaRecordSerializationSchema.builder()
+        .set_topic(topic)
+        .set_value_serialization_schema(JsonSerializationSchema())
+    )
+    if key is not None:
+        serializer.set_key_serialization_schema(FieldKey(key))
+    return KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer.build()).build()
+
+
+def filter_map(env: StreamExecutionEnvironment, bootstrap: str, topic: str, target: str) -> None:
+    (
+        source(env, bootstrap, topic)
+        .filter(lambda record: record["kind"] == "view")
+        .map(lambda record: {"id": record["id"], "user": record["user"], "cents": int(record["amount"] * 100)})
+        .sink_to(sink(bootstrap, target))
+    )
+
+
+def keyed_sum(env: StreamExecutionEnvironment, bootstrap: str, topic: str, target: str) -> None:
+    amounts = source(env, bootstrap, topic).map(lambda record: (record["user"], record["amount"]))
+    (
+        DataStreamUtils.reinterpret_as_keyed_stream(amounts, lambda pair: pair[0])
+        .sum(1)
+        .uid("sum")
+        .map(lambda pair: {"user": pair[0], "sum": pair[1]})
+        .sink_to(sink(bootstrap, target, "user"))
+    )
+
+
+def rekey_count(env: StreamExecutionEnvironment, bootstrap: str, topic: str, target: str) -> None:
+    (
+        source(env, bootstrap, topic)
+        .map(lambda record: (item_of(record["kind"], record["id"]), 1))
+        .key_by(lambda pair: pair[0])
+        .sum(1)
+        .uid("count")
+        .map(lambda pair: {"item": pair[0], "count": pair[1]})
+        .sink_to(sink(bootstrap, target, "item"))
+    )
+
+
+JOBS = {"filter": filter_map, "sum": keyed_sum, "recount": rekey_count}
+
+
+class MeteredMetrics(Metrics):
+    """The worker's own metrics, and the meter beside them: from the first record to the last checkpoint."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meter = Meter()
+        self.line = ""
+        self.count = 0
+
+    def records_in(self, stage: str, count: int) -> None:
+        self.meter.start()
+        super().records_in(stage, count)
+
+    def checkpoint_done(self, seconds: float, records: int) -> None:
+        super().checkpoint_done(seconds, records)
+        if self.meter.started:
+            self.line = self.meter.report(self.count)
+
+
+class MeteredLauncher:
+    """Runs the job in this process, in a state directory of its own."""
+
+    def __init__(self, guarantee: str, count: int) -> None:
+        self.guarantee = guarantee
+        self.metrics = MeteredMetrics()
+        self.metrics.count = count
+
+    def launch(self, job: Job) -> JobExecutionResult:
+        logging.basicConfig(level=os.environ.get("BENCH_LOG", "WARNING"))
+        state = tempfile.mkdtemp(prefix="kstreampy-bench-")
+        overrides = {
+            "application_id": f"bench-{uuid.uuid4().hex[:8]}",
+            "guarantee": self.guarantee,
+            "state_dir": state,
+            "max_parallelism": 4,
+        }
+        settings = resolve(job.code_settings, None, {}, overrides).settings
+        plan = job.plan(settings)
+        stop = StopSignal(settings.shutdown_timeout_s)
+        try:
+            run_worker(plan, settings, connect=job.attach(plan, settings, stop), stop=stop, metrics=self.metrics)
+        finally:
+            shutil.rmtree(state, ignore_errors=True)
+        return JobExecutionResult(job.job_id, 0)
+
+
+def main() -> None:
+    options = arguments(__doc__ or "")
+    ensure_topic(options.bootstrap, options.output)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    JOBS[options.job](env, options.bootstrap, options.input, options.output)
+    launcher = MeteredLauncher(GUARANTEES[options.guarantee], options.count)
+    with use(launcher):
+        env.execute()
+    print(launcher.metrics.line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
