@@ -104,7 +104,7 @@ class LineFile:
         """The last lines taken will be taken again."""
         self._ahead.extendleft(reversed(lines))
         self.offset -= sum(map(len, lines))
-        pass
+        self.line -= len(lines)
 
     def position(self) -> dict[str, Any]:
         """Where the next line begins, and a checksum of the file's first bytes by which `recognise` knows the

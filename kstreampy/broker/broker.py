@@ -144,6 +144,14 @@ class Producer(Protocol):
     `callback` and `on_delivery` are always None; timestamp 0 is the present; headers a list of pairs or None.
     Raises BufferError when the queue is full: call `wait_for_room` and try again."""
 
+    send: Callable[..., None]
+    """As `produce`, the client's very own method, for the hottest loops: an error other than BufferError is the client's,
+    to be translated by `refused`."""
+
+    def refused(self, error: Exception, topic: str) -> Exception:
+        """What an error from `send` means; raise it."""
+        ...
+
     def produce_tracked(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp: int = 0
     ) -> Receipt:

@@ -251,7 +251,7 @@ class _Compiler:
             partial(_made, node, label, uid),
             node.stateful,
             writes=node.writes,
-            detail=node.detail,
+            detail=node.description or node.detail,
             explicit_uid=node.uid is not None,
         )
         following = () if node.terminal else self._chain(node)

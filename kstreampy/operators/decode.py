@@ -5,7 +5,7 @@ In here: a decoder per kind of input: records of a user's topic, and batches tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from kstreampy.common.typeinfo import TypeInformation
@@ -44,23 +44,31 @@ class TopicDecoder:
         self.assign_timestamp = assign_timestamp
 
     def decode(self, messages: Sequence[RawMessage]) -> Batch:
-        values = self._values(messages)
-        timestamps = [message.timestamp()[1] for message in messages]
+        kind = type(messages[0])  # its methods, called by map, cost half of what they do in a loop
+        values = self._values(messages, kind)
+        timestamps = [stamp for _, stamp in map(kind.timestamp, messages)]
         if min(timestamps) < 0:
             timestamps = [NO_TIMESTAMP if stamp < 0 else stamp for stamp in timestamps]
         if self.assign_timestamp is not None:
             timestamps = assigned(self.step, self.assign_timestamp, values, timestamps)
-        headers: list[Headers | None] | None = [message.headers() for message in messages]
+        headers: list[Headers | None] | None = list(map(kind.headers, messages))
         if not any(headers or ()):
             headers = None
         return Batch(values, timestamps, None, headers)
 
-    def _values(self, messages: Sequence[RawMessage]) -> list[Any]:
+    def _values(self, messages: Sequence[RawMessage], kind: type[RawMessage]) -> list[Any]:
         decode, decode_message = self.decode_value, self.decode_message
-        remaining = iter(messages)
+        remaining: Iterator[Any] = iter(messages)
         try:
             if decode is not None:
-                return [None if (data := message.value()) is None else decode(data) for message in remaining]
+                data = list(map(kind.value, messages))
+                remaining = iter(data)
+                if None in data:
+                    return [None if value is None else decode(value) for value in remaining]
+                values = list(map(decode, remaining))
+                if len(values) < len(data):  # map takes a decoder's StopIteration for the end
+                    raise StopIteration
+                return values
             assert decode_message is not None, "a decoder has one of the two functions"
             return [decode_message(message) for message in remaining]
         except KStreamError:

@@ -81,25 +81,76 @@ class RollingOperator(Operator):
         keys = keys_in(batch)
         cache = self.cache
         cache.load(keys)
-        entries = cache.entries
-        get = entries.get
-        combine = self.combine
         results: list[Any] = []
-        append = results.append
         try:
-            for key, value in zip(keys, batch.values, strict=True):
-                so_far = get(key)
-                if so_far is not None:
-                    value = combine(so_far, value)
-                entries[key] = value
-                append(value)
+            self._combine(cache.entries, keys, batch.values, results)
         except Exception as error:
             index = len(results)
             raise failure(self.step, error, index, batch.values[index]) from error
         cache.dirty.update(keys)
-        if not share_nothing(results):  # a later step must not reach, through what was emitted, what is kept
-            results = [copy_value(result) for result in results]
+        if self.out.may_change_values and not share_nothing(results):
+            results = [copy_value(result) for result in results]  # a later step must not reach what is kept
         self.out.process(Batch(results, batch.timestamps, keys, batch.headers))
+
+    def _combine(self, entries: dict[Token, Any], keys: list[Token], values: list[Any], results: list[Any]) -> None:
+        """Adds the result for each value; when it raises, `results` has those of the values before."""
+        get = entries.get
+        combine = self.combine
+        append = results.append
+        for key, value in zip(keys, values, strict=True):
+            so_far = get(key)
+            if so_far is not None:
+                value = combine(so_far, value)
+            entries[key] = value
+            append(value)
+
+
+class SumOperator(RollingOperator):
+    """Rolling `sum`. The commonest shapes, pairs summed by their second field and dicts by a name, are added up in the loop
+    itself."""
+
+    def __init__(self, step: str, uid: str, field: Field, type_info: TypeInformation | None) -> None:
+        super().__init__(step, uid, sum_of(field), type_info)
+        self.position = field.position
+        self.is_name = isinstance(field.position, str) and field.position != "*" and "." not in field.position
+
+    def _combine(self, entries: dict[Token, Any], keys: list[Token], values: list[Any], results: list[Any]) -> None:
+        kinds = set(map(type, values))
+        if kinds == {dict} and self.is_name:
+            self._add_dicts(entries, keys, values, results.append)
+        elif kinds == {tuple} and self.position == 1:
+            self._add_tuples(entries, keys, values, results.append)
+        else:
+            super()._combine(entries, keys, values, results)
+
+    def _add_dicts(
+        self, entries: dict[Token, Any], keys: list[Token], values: list[Any], append: Callable[[Any], None]
+    ) -> None:
+        get = entries.get
+        name = self.position
+        for key, value in zip(keys, values, strict=True):
+            so_far = get(key)
+            if so_far.__class__ is dict:
+                total = so_far[name] + value[name]
+                value = so_far.copy()
+                value[name] = total
+            elif so_far is not None:
+                value = self.combine(so_far, value)
+            entries[key] = value
+            append(value)
+
+    def _add_tuples(
+        self, entries: dict[Token, Any], keys: list[Token], values: list[Any], append: Callable[[Any], None]
+    ) -> None:
+        get = entries.get
+        for key, value in zip(keys, values, strict=True):
+            so_far = get(key)
+            if so_far.__class__ is tuple:
+                value = (so_far[0], so_far[1] + value[1], *so_far[2:])
+            elif so_far is not None:
+                value = self.combine(so_far, value)
+            entries[key] = value
+            append(value)
 
 
 class ReduceOperator(FunctionOperator):

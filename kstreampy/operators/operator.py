@@ -22,7 +22,9 @@ class Outlet(Protocol):
     """The part of a producer that operators use; see `broker.Producer` for the contract."""
 
     produce: Callable[..., None]
+    send: Callable[..., None]
 
+    def refused(self, error: Exception, topic: str) -> Exception: ...
     def wait_for_room(self) -> None: ...
 
 
@@ -55,6 +57,11 @@ class Operator:
     """A step at work in one task. `process` loops over the columns once and calls `self.out.process`."""
 
     out: Operator
+    may_change_values = True
+    """Whether values handed to this operator reach code that may change them in place (the user's functions); what only
+    encodes or prints them does not, so that nothing needs to be copied for it."""
+    keeps_values = False
+    """Whether it holds values beyond `process` (routes do, until they are packed), so that nobody may change them."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -89,6 +96,8 @@ class Operator:
 class End(Operator):
     """Nothing follows: results without a sink are dropped."""
 
+    may_change_values = False
+
     def __init__(self) -> None:
         super().__init__("end")
 
@@ -101,16 +110,22 @@ class End(Operator):
 
 
 class Tee(Operator):
-    """A stream used by several steps: each gets every batch. All but the last get copies of mutable values, so that a
-    step which changes its records in place is not seen by its neighbours."""
+    """A stream used by several steps: each gets every batch. Mutable values are copied for all but the last, and but those
+    that only encode them on the spot, so that a step which changes its records in place is not seen by its neighbours."""
 
     def __init__(self, outs: list[Operator]) -> None:
         super().__init__("tee")
         self.outs = outs
+        self.may_change_values = any(out.may_change_values for out in outs)
+        self.keeps_values = any(out.keeps_values for out in outs)
 
     def process(self, batch: Batch) -> None:
         for out in self.outs[:-1]:
-            out.process(Batch([copy_value(v) for v in batch.values], batch.timestamps, batch.keys, batch.headers))
+            if out.may_change_values or out.keeps_values:
+                values = [copy_value(value) for value in batch.values]
+                out.process(Batch(values, batch.timestamps, batch.keys, batch.headers))
+            else:
+                out.process(batch)
         self.outs[-1].process(batch)
 
     def advance(self, watermark: int) -> None:
@@ -137,8 +152,8 @@ class Tee(Operator):
                 out.close()
             except Exception as error:
                 errors.append(error)
-        for error in errors[1:]:
-            errors[0].add_note(f"closing another branch failed too: {type(error).__name__}: {error}")
+        for other in errors[1:]:
+            errors[0].add_note(f"closing another branch failed too: {type(other).__name__}: {other}")
         if errors:
             raise errors[0]
 

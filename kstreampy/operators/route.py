@@ -27,6 +27,8 @@ MAX_BYTES = 512 * 1024
 class RouteOperator(Operator):
     """Packs records for `topic`. Subclasses decide the partition of each record."""
 
+    may_change_values = False
+    keeps_values = True
     outlet: Outlet
     context: TaskContext
     partitions: int

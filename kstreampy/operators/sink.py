@@ -15,7 +15,7 @@ from kstreampy.errors import KStreamError
 from kstreampy.operators.connector import ConnectorSink, SinkWriter
 from kstreampy.operators.function import SinkFunction
 from kstreampy.operators.keyed import keyed_state, keys_in
-from kstreampy.operators.operator import Operator, Outlet, TaskContext, failure
+from kstreampy.operators.operator import Operator, Outlet, TaskContext, failed_at, failure
 from kstreampy.operators.runtime_context import TaskRuntimeContext
 from kstreampy.operators.stateless import FunctionOperator
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers
@@ -27,9 +27,11 @@ class TopicSinkOperator(Operator):
     """Writes values to one topic, in a tight loop. The record's timestamp and headers go along. None is written as null.
 
     A record without a timestamp, or with one of 0 ms or less (which the client cannot send), gets the present. A record
-    that cannot be encoded is a `RecordError`; what the broker does not take is raised by the producer.
+    that cannot be encoded is a `RecordError`; what the broker does not take is raised by the producer. A schema may not
+    change the value that it encodes.
     """
 
+    may_change_values = False
     outlet: Outlet
     context: TaskContext
 
@@ -55,39 +57,41 @@ class TopicSinkOperator(Operator):
     def _write_values(self, batch: Batch) -> None:
         topic = self.topic
         encode = self.encode
-        produce = self.outlet.produce
-        done = 0
+        send = self.outlet.send
+        values = iter(batch.values)
         try:
-            for value, timestamp in zip(batch.values, batch.timestamps, strict=True):
+            for value, timestamp in zip(values, stamps_of(batch), strict=True):
                 data = None if value is None else encode(value)
                 try:
-                    produce(topic, data, None, -1, None, None, timestamp if timestamp > 0 else 0)
+                    send(topic, data, None, -1, None, None, timestamp)
                 except BufferError:
                     self._produce_when_room(topic, data, None, -1, timestamp, None)
-                done += 1
+                except Exception as error:
+                    raise self.outlet.refused(error, topic) from error
         except KStreamError:
             raise
         except Exception as error:
-            raise self._failure(error, done, batch) from error
+            raise self._failure(error, failed_at(values, len(batch.values)), batch) from error
 
     def _write_pairs(self, batch: Batch, encode_key: Encode) -> None:
         topic = self.topic
         encode = self.encode
-        produce = self.outlet.produce
-        done = 0
+        send = self.outlet.send
+        values = iter(batch.values)
         try:
-            for value, timestamp in zip(batch.values, batch.timestamps, strict=True):
+            for value, timestamp in zip(values, stamps_of(batch), strict=True):
                 key = encode_key(value)
                 data = None if value is None else encode(value)
                 try:
-                    produce(topic, data, key, -1, None, None, timestamp if timestamp > 0 else 0)
+                    send(topic, data, key, -1, None, None, timestamp)
                 except BufferError:
                     self._produce_when_room(topic, data, key, -1, timestamp, None)
-                done += 1
+                except Exception as error:
+                    raise self.outlet.refused(error, topic) from error
         except KStreamError:
             raise
         except Exception as error:
-            raise self._failure(error, done, batch) from error
+            raise self._failure(error, failed_at(values, len(batch.values)), batch) from error
 
     def _write_general(self, batch: Batch) -> None:
         headers = batch.headers or [None] * len(batch)
@@ -131,6 +135,13 @@ class TopicSinkOperator(Operator):
     def tick(self) -> None: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
+
+
+def stamps_of(batch: Batch) -> list[int]:
+    """Timestamps as the client takes them: 0, the present, where there is none or it is before 1970."""
+    if min(batch.timestamps, default=1) > 0:
+        return batch.timestamps
+    return [timestamp if timestamp > 0 else 0 for timestamp in batch.timestamps]
 
 
 class RecordSinkOperator(TopicSinkOperator):

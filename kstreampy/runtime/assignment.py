@@ -53,10 +53,14 @@ class Assignment:
         """Task number → its partitions that were given without the task's others."""
         self.waiting_since = 0.0
         self.patience_s = 2 * resources.settings.session_timeout_ms / 1000
+        self.idle_after_s = resources.settings.session_timeout_ms / 1000
+        self.joined = False
+        self.joining_since = 0.0
         self._is_member = False
 
     def join(self, instance_id: str | None) -> None:
         self.resources.health.joining(self.uid)
+        self.joining_since = time.monotonic()
         self.consumer = self.resources.broker.consumer(
             self.layout.group, self.layout.topics, self, instance_id=instance_id
         )
@@ -69,7 +73,7 @@ class Assignment:
             self.consumer.close()
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Start]:
-        self.resources.health.joined(self.uid)
+        self._has_joined()
         starts: dict[TopicPartition, Start] = {}
         for number, mine in self._by_task(partitions).items():
             if mine == set(self.layout.inputs[number]):
@@ -82,6 +86,10 @@ class Assignment:
         if partitions:
             _log.info("stage %s: took %s", self.uid, _listed(partitions))
         return starts
+
+    def _has_joined(self) -> None:
+        self.joined = True
+        self.resources.health.joined(self.uid)
 
     def _by_task(self, partitions: Sequence[TopicPartition]) -> dict[int, set[TopicPartition]]:
         grouped: dict[int, set[TopicPartition]] = {}
@@ -135,7 +143,13 @@ class Assignment:
                 self.consumer.resume([tp])
 
     def look(self) -> None:
-        """Once a second. JobError when a task's inputs do not come together."""
+        """Once a second. JobError when a task's inputs do not come together.
+
+        A member that gets no partition, since others have them all, is not told so. It counts as joined when nothing has
+        come for as long as a dead predecessor may hold them.
+        """
+        if not self.joined and time.monotonic() - self.joining_since >= self.idle_after_s:
+            self._has_joined()
         for task in self.running():
             task.look()
         if self.waiting and time.monotonic() - self.waiting_since > self.patience_s:

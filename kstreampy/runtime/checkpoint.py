@@ -106,13 +106,15 @@ class Checkpoint:
         self.next_id = max(self.next_id, task.progress.checkpoint_id + 1)
         task.progress.checkpoint_id = self.next_id
         dirty = state.take_dirty()
-        produce = self.producer.produce
+        send = self.producer.send
         topic, partition = changelog.name, task.number
         for key, value in dirty.entries:
             try:
-                produce(topic, value, key, partition, None, None, 0)
+                send(topic, value, key, partition, None, None, 0)
             except BufferError:
                 self._produce_when_room(topic, value, key, partition)
+            except Exception as error:
+                raise self.producer.refused(error, topic) from error
         return _Written(task, state, dirty, changelog)
 
     def _write_meta(self, part: _Written) -> None:
@@ -130,9 +132,7 @@ class Checkpoint:
             except BufferError:
                 continue
 
-    def _make_durable(
-        self, moved: Sequence[tuple[Assignment, Sequence[Task]]], written: Sequence[_Written]
-    ) -> None:
+    def _make_durable(self, moved: Sequence[tuple[Assignment, Sequence[Task]]], written: Sequence[_Written]) -> None:
         """Steps 3 to 5."""
         offsets = [(assignment.consumer, assignment.offsets(tasks)) for assignment, tasks in moved]
         if not self.resources.exactly_once:

@@ -17,6 +17,7 @@ from kstreampy.operators.connector import Records, SplitReader
 from kstreampy.operators.decode import PackedDecoder, TopicDecoder, assigned
 from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
+from kstreampy.serde.murmur2 import partition_of_bytes
 
 MAX_READ = 500
 
@@ -189,10 +190,13 @@ class ConnectorIntake:
         """Opens the splits that are this task's and not open yet. Whose a split is depends on its name only, so that it
         stays when others come and go."""
         for split in self.connector.splits():
-            if split not in self.readers and partition_of(split.encode(), self.tasks) == self.number:
+            if split not in self.readers and self._is_mine(split):
                 position = self.progress.connector_positions.get(split)
                 self.readers[split] = self.connector.open_split(split, position)
                 self.clocks[split] = PartitionWatermark(self.strategy)
+
+    def _is_mine(self, split: str) -> bool:
+        return partition_of_bytes(split.encode("utf-8", "surrogatepass"), self.tasks) == self.number
 
     def take(self, chunk: Chunk) -> Iterator[Arrival]:
         return iter(())
@@ -241,7 +245,7 @@ class ConnectorIntake:
             if reader.finished():
                 self.clocks[split].end()
             marks.append(self.clocks[split].probe())
-        return min(marks, default=NO_TIMESTAMP)
+        return min(marks, default=MAX_WATERMARK)  # no split is here: nothing to hold anybody back
 
     def at_end(self) -> bool:
         return self.connector.bounded and all(reader.finished() for reader in self.readers.values())

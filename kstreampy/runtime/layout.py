@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kstreampy.broker.broker import Broker, TopicInfo, TopicPartition, TopicSpec
-from kstreampy.errors import JobError
+from kstreampy.broker.broker import Broker, Message, TopicInfo, TopicPartition, TopicSpec
+from kstreampy.errors import BrokerRefused, JobError, StateCorrupted
 from kstreampy.graph import topic as topics
 from kstreampy.graph.plan import Plan, Stage
 from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
@@ -61,6 +61,7 @@ def lay_out(plan: Plan, broker: Broker) -> Layout:
     read = {stage.uid: _user_topics(stage, origin, broker) for stage, origin in plan.topic_inputs()}
     _check_sinks(plan, broker)
     counts = {name: _count(name, kind, partitions, plan, read) for name, kind, partitions in plan.internal_topics}
+    counts.update(_counts_of_sources(plan, broker))
     infos = _ensure(plan, broker, counts)
     _refuse_orphans(plan, broker)
     layouts: dict[str, StageLayout] = {}
@@ -166,13 +167,36 @@ def _count(name: str, kind: str, partitions: int | None, plan: Plan, read: Mappi
     raise AssertionError(f"{kind} topic {name} follows no input")
 
 
+def _counts_of_sources(plan: Plan, broker: Broker) -> dict[str, int]:
+    """A source that is not Kafka may have other splits at the next start (a file more): its stages keep the partitions
+    that their topics were first made with."""
+    counts: dict[str, int] = {}
+    names = {name for name, _, _ in plan.internal_topics}
+    for stage in plan.stages:
+        if not isinstance(stage.input.origin, ConnectorInput):
+            continue
+        (through,) = stage.topics_out()
+        readers = [other.uid for other in plan.stages if _reads(other, through)]
+        own = [through, *(topics.changelog(plan.application_id, uid) for uid in [stage.uid, *readers])]
+        there = broker.topics(name for name in own if name in names)
+        if there:
+            counts.update(
+                dict.fromkeys([name for name in own if name in names], min(i.partitions for i in there.values()))
+            )
+    return counts
+
+
+def _reads(stage: Stage, topic: str) -> bool:
+    return isinstance(stage.input.origin, PackedInput) and stage.input.origin.topic == topic
+
+
 def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, TopicInfo]:
     """Describes the job's own topics, creates what is missing, refuses what does not fit."""
     kinds = {name: kind for name, kind, _ in plan.internal_topics}
     there = broker.topics(counts)
     missing = [name for name in counts if name not in there]
     if missing:
-        broker.create_topics([_spec(name, kinds[name], counts[name]) for name in missing])
+        _create(plan, broker, [_spec(name, kinds[name], counts[name]) for name in missing])
         there = broker.topics(counts)
     configs = broker.topic_configs(counts)
     for name, partitions in counts.items():
@@ -185,6 +209,7 @@ def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, 
                 "are fixed when the topic is first made. Set max_parallelism (or the input topic) back to what it was, or "
                 "start anew under another application id"
             )
+        _check_replicas(info, configs.get(name, {}))
         policy = configs.get(name, {}).get("cleanup.policy")
         wanted = "compact" if kinds[name] == "changelog" else "delete"
         if policy is not None and policy != wanted:
@@ -193,6 +218,27 @@ def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, 
                 f"{'state' if wanted == 'compact' else 'records'}: set it to {wanted}"
             )
     return there
+
+
+def _check_replicas(info: TopicInfo, config: Mapping[str, str]) -> None:
+    """Refuses what would refuse every write."""
+    least = int(config.get("min.insync.replicas", 1))
+    if info.replication < least:
+        raise JobError(
+            f"internal topic {info.name!r} has {info.replication} replicas, and its min.insync.replicas is {least}: nothing "
+            "could be written to it. Add replicas, or delete the topic and set the brokers' default.replication.factor"
+        )
+
+
+def _create(plan: Plan, broker: Broker, specs: list[TopicSpec]) -> None:
+    try:
+        broker.create_topics(specs)
+    except BrokerRefused as error:
+        listed = ", ".join(f"{spec.name} ({spec.partitions} partitions)" for spec in specs)
+        raise BrokerRefused(
+            f"the job's own topics cannot be created: {listed}: {error}. Allow Create on topics with prefix "
+            f"'{plan.application_id}-', or make them beforehand as `kstreampy plan` shows them"
+        ) from error
 
 
 def _spec(name: str, kind: str, partitions: int) -> TopicSpec:
@@ -214,21 +260,46 @@ def _refuse_orphans(plan: Plan, broker: Broker) -> None:
 
 
 def _owner(info: TopicInfo, broker: Broker) -> str | None:
-    """The application that wrote a changelog, as its meta records tell; None if there is none near its end."""
+    """The application that wrote a changelog, as its meta records tell; None if there is none."""
     partitions = [TopicPartition(info.name, number) for number in range(info.partitions)]
     begins, ends = broker.begin_offsets(partitions), broker.end_offsets(partitions)
-    starts = {tp: max(begins[tp], ends[tp] - _OWNER_LOOK_BACK) for tp in partitions if ends[tp] > begins[tp]}
+    look_back = _OWNER_LOOK_BACK
+    deadline = time.monotonic() + _OWNER_PATIENCE_S
+    while time.monotonic() < deadline:
+        starts = {tp: max(begins[tp], ends[tp] - look_back) for tp in partitions if ends[tp] > begins[tp]}
+        owner = _owner_from(starts, ends, broker, deadline)
+        if owner is not None or all(start == begins[tp] for tp, start in starts.items()):
+            return owner
+        look_back *= 10
+    return None
+
+
+def _owner_from(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], broker: Broker, deadline: float
+) -> str | None:
+    if not starts:
+        return None
     reader = broker.reader()
     try:
         reader.assign(starts)
-        deadline = time.monotonic() + _OWNER_PATIENCE_S
-        while starts and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
             for chunk in reader.poll(500, 0.1):
                 for message in chunk.messages:
-                    if message.key() == META_KEY:
-                        return TaskMeta.decode(message.value() or b"").application_id
+                    owner = _named_in(message)
+                    if owner is not None:
+                        return owner
             if all(position >= ends[tp] for tp, position in reader.positions().items()):
                 return None
     finally:
         reader.close()
     return None
+
+
+def _named_in(message: Message) -> str | None:
+    """The application that a meta record names; None for other records, and what we cannot read is not ours."""
+    if message.key() != META_KEY:
+        return None
+    try:
+        return TaskMeta.decode(message.value() or b"").application_id
+    except (StateCorrupted, JobError):
+        return None

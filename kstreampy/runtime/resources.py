@@ -24,6 +24,7 @@ from kstreampy.state.rocks import RocksBudget, RocksStore
 
 _log = logging.getLogger(__name__)
 
+_WRITE_BEHIND_MS = 3_000
 _MAX_VALUE_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
 
 
@@ -54,7 +55,9 @@ class Stores:
     def _open_rocks(self, path: Path, budget: RocksBudget) -> KeyedState:
         store = RocksStore(path, budget)
         try:
-            return KeyedState(store, self.cache_budget, max_value_bytes=_MAX_VALUE_BYTES)
+            return KeyedState(
+                store, self.cache_budget, max_value_bytes=_MAX_VALUE_BYTES, write_behind_ms=_WRITE_BEHIND_MS
+            )
         except BaseException:
             store.close()
             raise

@@ -135,7 +135,14 @@ class Restore:
         if self._found_bytes is None:
             self._nothing_new()
             return True
-        self.found = TaskMeta.decode(self._found_bytes)
+        try:
+            self.found = TaskMeta.decode(self._found_bytes)
+        except StateCorrupted as error:
+            topic, partition = self.partition
+            raise StateCorrupted(
+                f"changelog {topic}, partition {partition}, offset {self._found_at}: {error}. No local copy can replace it: "
+                "start anew under another application id"
+            ) from error
         self.phase = Phase.REPLAY
         self._next = self.start
         return True

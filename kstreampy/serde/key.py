@@ -90,8 +90,8 @@ def from_typed_bytes(data: bytes) -> Token:
             return atom.decode_int(data[1:])
     except ValueError as error:
         raise ValueError(f"not a key's typed bytes: {data[:80]!r}: {error}") from error
-    if tag not in _DECODERS:
-        raise ValueError(f"not a key's typed bytes: {data[:80]!r} begins with no known tag")
+    if tag not in _DECODERS or tag == b"0":
+        raise ValueError(f"not a key's typed bytes: {data[:80]!r} begins with no tag of a key")
     return data
 
 

@@ -28,6 +28,10 @@ class Codec(Protocol):
     written."""
 
     def encode(self, value: Any, /) -> bytes: ...
+    def encode_each(self, values: list[Any], /) -> list[bytes]:
+        """As `encode` of every value, in order."""
+        ...
+
     def decode(self, data: bytes, /) -> Any: ...
     def encode_many(self, values: list[Any], /) -> bytes:
         """A whole column; `decode_many` reads it."""
@@ -43,6 +47,9 @@ class SelfDescribingCodec:
 
     def encode(self, value_: Any, /) -> bytes:
         return value.encode(value_)
+
+    def encode_each(self, values: list[Any], /) -> list[bytes]:
+        return value.encode_each(values)
 
     def decode(self, data: bytes, /) -> Any:
         if data[:1] != value.TAG:
@@ -79,6 +86,15 @@ class TypedCodec:
             except (OverflowError, UnicodeEncodeError):
                 pass
         return value.encode(value_)
+
+    def encode_each(self, values: list[Any], /) -> list[bytes]:
+        if self._fits(values):
+            prefix = self._prefix
+            try:
+                return [prefix + data for data in map(self._encode, self._lower_many(values))]
+            except (OverflowError, UnicodeEncodeError):
+                pass
+        return list(map(self.encode, values))
 
     def encode_many(self, values: list[Any], /) -> bytes:
         if self._fits(values):

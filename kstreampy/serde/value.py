@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from enum import Enum, Flag
+from itertools import chain
 from typing import Any, NoReturn, TypeAlias
 
 from msgspec import msgpack
@@ -45,6 +46,28 @@ def encode(value: Any) -> bytes:
     """TypeError for a type that is not supported; ValueError for a value that is too deep or contains
     itself."""
     return TAG + encode_bare(value)
+
+
+def encode_each(values: list[Any]) -> list[bytes]:
+    """As `encode` of every value, in order; quicker where all are plain scalars, or flat tuples or dicts of them (checked
+    at C speed)."""
+    kinds = set(map(type, values))
+    try:
+        if PLAIN.issuperset(kinds):
+            return [TAG + data for data in map(_encode, values)]
+        if kinds == {tuple} and PLAIN.issuperset(map(type, chain.from_iterable(values))):
+            return [TAG + _encode(_Ext(_TUPLE, data)) for data in map(_encode, values)]
+        if kinds == {dict} and _are_flat(values):
+            return [TAG + data for data in map(_encode, values)]
+    except (OverflowError, UnicodeEncodeError):
+        pass  # an int beyond 64 bit or a lone surrogate: one by one
+    return list(map(encode, values))
+
+
+def _are_flat(values: list[dict[Any, Any]]) -> bool:
+    return {str}.issuperset(map(type, chain.from_iterable(values))) and PLAIN.issuperset(
+        map(type, chain.from_iterable(map(dict.values, values)))
+    )
 
 
 def decode(data: bytes) -> Any:

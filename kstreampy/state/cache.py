@@ -120,15 +120,24 @@ class ValueCache:
         if not tokens:
             return []
         values = list(map(self.entries.get, tokens))
-        encode = self._codec.encode
         try:
-            encoded = [None if value is None else encode(value) for value in values]
+            encoded = self._encoded(values)
         except Exception as error:
             raise self._encode_error(tokens, values, error) from error
-        entries = list(zip(entry_keys(self.prefix, map(typed_bytes, tokens)), encoded, strict=True))
-        self._check_sizes(tokens, entries)
+        keys = entry_keys(self.prefix, map(typed_bytes, tokens))
+        entries: list[Entry] = list(zip(keys, encoded, strict=True))
+        sizes = [len(data) for data in encoded if data is not None]
+        self._written_bytes = (sum(map(len, keys)) + sum(sizes)) / len(tokens)
+        if max(map(len, keys)) + max(sizes, default=0) > self._max_value_bytes:
+            self._check_sizes(tokens, entries)
         self._removed = [token for token, value in zip(tokens, values, strict=True) if value is None]
         return entries
+
+    def _encoded(self, values: list[Any]) -> list[bytes | None]:
+        if type(None) not in set(map(type, values)):
+            return list(self._codec.encode_each(values))
+        encode = self._codec.encode
+        return [None if value is None else encode(value) for value in values]
 
     def _encode_error(self, tokens: list[Token], values: list[Any], first: Exception) -> JobError:
         for token, value in zip(tokens, values, strict=True):
@@ -143,10 +152,9 @@ class ValueCache:
         return JobError(f"state {self.name!r}: a value cannot be stored ({first})")
 
     def _check_sizes(self, tokens: list[Token], entries: list[Entry]) -> None:
-        total = largest = at = 0
+        largest = at = 0
         for index, (key, value) in enumerate(entries):
             size = len(key) if value is None else len(key) + len(value)
-            total += size
             if size > largest:
                 largest, at = size, index
         if largest > self._max_value_bytes:
@@ -155,7 +163,6 @@ class ValueCache:
                 f"more than the {self._max_value_bytes:,} that one entry may: keep less per key, or raise "
                 "max_value_bytes together with max.message.bytes of the changelog topic"
             )
-        self._written_bytes = total / len(entries)
 
     def committed(self) -> None:
         """The entries that `encode_dirty` gave are in the store; nothing was set since."""

@@ -14,6 +14,7 @@ something, with `complete=False` until the last one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,12 @@ from kstreampy.state.budget import CacheBudget
 from kstreampy.state.cache import MAX_VALUE_BYTES, ValueCache
 from kstreampy.state.store import Entry, Store
 from kstreampy.state.task_meta import LocalMeta
+
+
+_log = logging.getLogger(__name__)
+
+_MOST_BEHIND = 100_000
+"""Entries that may wait in memory for the store."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,23 @@ class Dirty:
 class KeyedState:
     """Owner of one task's store and caches; lives as long as the task is open. One thread at a time."""
 
-    def __init__(self, store: Store, budget: CacheBudget, *, max_value_bytes: int = MAX_VALUE_BYTES) -> None:
-        """Reads the store's meta record. StateCorrupted when that or the store cannot be read."""
+    def __init__(
+        self,
+        store: Store,
+        budget: CacheBudget,
+        *,
+        max_value_bytes: int = MAX_VALUE_BYTES,
+        write_behind_ms: int = 0,
+    ) -> None:
+        """Reads the store's meta record. StateCorrupted when that or the store cannot be read. With `write_behind_ms` what
+        was committed may stay in memory so long before the store gets it, several checkpoints at once: a crash then
+        replays that much more of the changelog."""
         self._store = store
         self._budget = budget
         self._max_value_bytes = max_value_bytes
+        self._write_behind_ms = write_behind_ms
+        self._behind: dict[bytes, bytes | None] = {}
+        self._written_at_ms: int | None = None
         self._caches: dict[str, ValueCache] = {}
         self._types: dict[str, str] = {}
         self._void: set[bytes] = set()
@@ -126,21 +145,39 @@ class KeyedState:
         for cache in self._caches.values():
             entries += cache.encode_dirty()
         if self._void:
+            self._write_out()
             keys = sorted(self._void.difference([key for key, _ in entries]))
             entries += zip(keys, self._store.get_many(keys), strict=True)
         return Dirty(entries)
 
     def committed(self, dirty: Dirty, local_meta: LocalMeta) -> None:
-        """The changelog has the entries: now the store gets them, with the meta record, and the caches shrink
-        to their allowance. `OSError` when the disk refuses: the store is then behind the changelog by what
-        `local_meta` says."""
-        self._write(dirty.entries, local_meta)
+        """The changelog has the entries: now the store gets them, with the meta record (at once, or with those of the next
+        checkpoints, see `write_behind_ms`), and the caches shrink to their allowance. `OSError` when the disk refuses:
+        the store is then behind the changelog by what its own meta record says."""
+        self._behind.update(dirty.entries)
+        self._local_meta = local_meta
+        self._stored_types = self.types
+        if self._written_at_ms is None:
+            self._written_at_ms = local_meta.synced_at_ms
+        waited_ms = abs(local_meta.synced_at_ms - self._written_at_ms)
+        if waited_ms >= self._write_behind_ms or len(self._behind) >= _MOST_BEHIND:
+            self._write_out()
         self._void.clear()
         for cache in self._caches.values():
             cache.committed()
         self._evict()
 
+    def _write_out(self) -> None:
+        """What is committed and not in the store yet goes there: one batch, with the meta record of the last checkpoint."""
+        local_meta = self._local_meta
+        if local_meta is None or self._written_at_ms is None:
+            return
+        self._store.write(self._behind.items(), local_meta.encode())
+        self._behind = {}
+        self._written_at_ms = local_meta.synced_at_ms
+
     def _write(self, entries: Iterable[Entry], local_meta: LocalMeta) -> None:
+        self._write_out()
         self._store.write(entries, local_meta.encode())
         self._local_meta = local_meta
         self._stored_types = self._types_of(local_meta)
@@ -150,6 +187,7 @@ class KeyedState:
         used = sum(sizes.values())
         allowed = self._budget.allowance(self, used)
         if used > allowed:
+            self._write_out()  # what is evicted is read from the store again
             for name, cache in self._caches.items():
                 cache.evict(sizes[name] * allowed // used)
 
@@ -167,6 +205,8 @@ class KeyedState:
 
     def reset(self) -> None:
         """Empties the store and all caches, to restore from the beginning."""
+        self._behind = {}
+        self._written_at_ms = None
         self._store.clear()
         self._local_meta = None
         self._stored_types = {}
@@ -177,6 +217,7 @@ class KeyedState:
 
     def discard(self) -> None:
         """Forgets everything set since the last commit: the store is the truth again."""
+        self._write_out()
         self._complete = self._store.is_empty()
         for cache in self._caches.values():
             cache.forget(complete=self._complete)
@@ -198,6 +239,13 @@ class KeyedState:
         return self._store.entry_count()
 
     def close(self) -> None:
-        """Closes the store; what was not committed is gone. Safe to call twice."""
+        """Writes out what is committed and closes the store; what was not committed is gone. Safe to call twice."""
         self._budget.leave(self)
-        self._store.close()
+        try:
+            if self._behind:
+                self._write_out()
+        except (StateCorrupted, OSError) as error:
+            _log.warning("the store at %s could not be brought up to date as it was closed: %s", self._store.path, error)
+        finally:
+            self._behind = {}
+            self._store.close()

@@ -4,7 +4,8 @@ In here: `data.py` (the input topic, and whether an output is right), `meter.py`
 `quix_jobs.py`. Input records are JSON as of `data.record_values`, keyed by user. The jobs:
 
 - `filter`: records with kind "view" as {"id", "user", "cents"}; no key.
-- `sum`: per user the sum of amounts so far, after each record: {"user", "sum"}, keyed by user.
+- `sum`: per user the sum of amounts so far, after each record: the user's first record with "amount" the sum, keyed by user
+  (what Flink's rolling `sum("amount")` gives).
 - `recount`: re-keyed by `data.item_of` (1,000 keys), per key the number of records so far, after each record:
   {"item", "count"}, keyed by item.
 

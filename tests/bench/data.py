@@ -100,7 +100,7 @@ def check(bootstrap: str, topic: str, job: str, count: int, users: int = USERS) 
             expected[user] += amount
         else:
             expected[item_of(kind, record_id)] += 1
-    key, value = ("user", "sum") if job == "sum" else ("item", "count")
+    key, value = ("user", "amount") if job == "sum" else ("item", "count")
     last = {out[key]: out[value] for out in outputs}
     assert len(outputs) == count, f"{len(outputs)} outputs instead of {count}"
     assert last == dict(expected), f"{len(last)} keys instead of {len(expected)}, or other results"

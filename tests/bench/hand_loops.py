@@ -143,7 +143,7 @@ def filter_map(loop: Loop, source: str, target: str) -> None:
 def keyed_sum(loop: Loop, source: str, target: str) -> None:
     consumer, produce = loop.consumer(source), loop.producer.produce
     decode, encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
-    sums: dict[str, float] = {}
+    sums: dict[str, dict[str, Any]] = {}
     left = loop.count
     while left:
         messages = loop.take(consumer, left)
@@ -151,8 +151,12 @@ def keyed_sum(loop: Loop, source: str, target: str) -> None:
         for message in messages:
             record = decode(message.value())
             user = record["user"]
-            total = sums[user] = sums.get(user, 0.0) + record["amount"]
-            value = encode({"user": user, "sum": total})
+            so_far = sums.get(user)
+            if so_far is None:
+                so_far = sums[user] = record
+            else:
+                so_far["amount"] += record["amount"]
+            value = encode(so_far)
             try:
                 produce(target, value, user)
             except BufferError:

@@ -79,12 +79,11 @@ def filter_map(env: StreamExecutionEnvironment, bootstrap: str, topic: str, targ
 
 
 def keyed_sum(env: StreamExecutionEnvironment, bootstrap: str, topic: str, target: str) -> None:
-    amounts = source(env, bootstrap, topic).map(lambda record: (record["user"], record["amount"]))
+    records = source(env, bootstrap, topic)
     (
-        DataStreamUtils.reinterpret_as_keyed_stream(amounts, lambda pair: pair[0])
-        .sum(1)
+        DataStreamUtils.reinterpret_as_keyed_stream(records, lambda record: record["user"])
+        .sum("amount")
         .uid("sum")
-        .map(lambda pair: {"user": pair[0], "sum": pair[1]})
         .sink_to(sink(bootstrap, target, "user"))
     )
 

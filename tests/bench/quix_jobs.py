@@ -85,7 +85,7 @@ def keyed_sum(app: Any, progress: Progress, source: str, target: str) -> None:
         total = state.get("sum", 0.0) + value["amount"]
         state.set("sum", total)
         progress.done()
-        return {"user": value["user"], "sum": total}
+        return {**value, "amount": total}
 
     stream = app.dataframe(app.topic(source, value_deserializer="json"))
     stream.apply(summed, stateful=True).to_topic(app.topic(target, value_serializer="json"))

@@ -79,6 +79,7 @@ class KafkaProducer:
             self._client = Client(conf)
         except KafkaException as failure:
             raise link.mapped(failure, f"open {self._name}") from failure
+        self.send: Callable[..., None] = self._client.produce
         self.produce = self._mapping_produce()
         if transactional_id is not None:
             self._call(self._client.init_transactions, f"start {self._name} and fence its predecessor")
@@ -114,6 +115,9 @@ class KafkaProducer:
                 raise self._refused(failure, topic) from failure
 
         return produce
+
+    def refused(self, error: Exception, topic: str) -> Exception:
+        return self._refused(error, topic) if isinstance(error, KafkaException) else error
 
     def _refused(self, failure: KafkaException, topic: str) -> KStreamError:
         """Why the client took a message not even into its queue."""

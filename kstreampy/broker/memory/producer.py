@@ -47,9 +47,10 @@ class MemoryProducer:
     """
 
     produce: Callable[..., None]
+    send: Callable[..., None]
 
     def __init__(self, cluster: MemoryCluster, transactional_id: str | None, queue_messages: int) -> None:
-        self.produce = self._produce
+        self.produce = self.send = self._produce
         self._cluster = cluster
         self._queue_messages = queue_messages
         self._queue: list[Queued] = []
@@ -75,6 +76,9 @@ class MemoryProducer:
         /,
     ) -> None:
         self._enqueue((topic, value, key, partition, timestamp, headers, None))
+
+    def refused(self, error: Exception, topic: str) -> Exception:
+        return error
 
     def produce_tracked(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int, timestamp: int = 0

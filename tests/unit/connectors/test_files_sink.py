@@ -240,6 +240,23 @@ def test_nothing_committed_removes_what_an_unfinished_attempt_left_of_this_task_
     assert position["file"] == "part-a-0.csv"
 
 
+def test_flush_makes_everything_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: dict[int, int] = {}
+
+    def fsync(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        synced[status.st_ino] = status.st_size
+
+    monkeypatch.setattr("os.fsync", fsync)
+    writer = FileSink.csv(tmp_path, compression="gzip").open_task("0", None)
+    for value in range(3):
+        writer.write([{"a": value}], [0])
+        length = writer.flush()["length"]
+        assert synced[os.stat(tmp_path / "part-0-0.csv.gz").st_ino] == length
+        assert os.stat(tmp_path).st_ino in synced
+    writer.close()
+
+
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_close_drops_what_was_not_flushed(tmp_path: Path, compression: Any) -> None:
     sink = FileSink.csv(tmp_path, compression=compression)

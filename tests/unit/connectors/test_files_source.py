@@ -86,6 +86,14 @@ def test_csv_line_ends_byte_order_mark_and_delimiter(tmp_path: Path, text: str) 
     assert everything(source) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
 
 
+@pytest.mark.parametrize("max_records", [1, 2, 100])
+def test_blank_lines_are_no_records_even_of_a_single_column(tmp_path: Path, max_records: int) -> None:
+    source = FileSource.csv(written(tmp_path / "a.csv", 'a\n\n\n1\n2\n\n3\n4\n""\n\n'))
+    assert [value["a"] for value in everything(source, max_records)] == ["1", "2", "3", "4", ""]
+    source = FileSource.csv(written(tmp_path / "b.csv", "a\n1\n\n2\n"))
+    assert [value["a"] for value in everything(source, max_records)] == ["1", "2"]
+
+
 def test_csv_without_header_names_fields_by_place(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "1,x\n2,y\n")
     source = FileSource.csv(path, header=False)

@@ -88,6 +88,11 @@ class FakeOutlet:
                 raise TypeError(f"a bytes-like object is required, not {type(data).__name__}")
         self.produced.append((topic, value, key, partition, *rest))
 
+    send = produce
+
+    def refused(self, error: Exception, topic: str) -> Exception:
+        return error
+
     def wait_for_room(self) -> None:
         self.waits += 1
         self.left = self.room

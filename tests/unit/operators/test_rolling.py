@@ -10,19 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standin import Collecting, batch, context, opened
 
-from kstreampy.common.types import Row, RowKind
 from kstreampy.common.typeinfo import Types
+from kstreampy.common.types import Row, RowKind
 from kstreampy.errors import JobError, RecordError, StateCorrupted
 from kstreampy.operators.field import Field
 from kstreampy.operators.function import ReduceFunction
-from kstreampy.operators.keyed import ReduceOperator, RollingOperator, extreme_by, extreme_of, share_nothing, sum_of
+from kstreampy.operators.keyed import (
+    ReduceOperator,
+    RollingOperator,
+    SumOperator,
+    extreme_by,
+    extreme_of,
+    share_nothing,
+    sum_of,
+)
 from kstreampy.serde.key import token
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.memory import MemoryStore
 from kstreampy.state.task_meta import LocalMeta
 
-Pair = namedtuple("Pair", "name n")  # noqa: PYI024
+Pair = namedtuple("Pair", "name n")
 
 
 @dataclass
@@ -91,10 +99,18 @@ SHAPES = {
 SHAPED = pytest.mark.parametrize(("position", "make"), SHAPES.values(), ids=SHAPES)
 
 
-def rolled(combine, values, keys=None, task=None):
+def rolled(combine, values):
     operator = RollingOperator("roll", "uid", combine, None)
-    out = opened(operator, task)
-    operator.process(batch(*values, keys=keys or ["k"] * len(values)))
+    out = opened(operator)
+    operator.process(batch(*values, keys=["k"] * len(values)))
+    return out.values
+
+
+def summed(position, *batches):
+    operator = SumOperator("roll", "uid", Field(position), None)
+    out = opened(operator)
+    for values in batches:
+        operator.process(batch(*values, keys=["k"] * len(values)))
     return out.values
 
 
@@ -102,10 +118,10 @@ def rolled(combine, values, keys=None, task=None):
 def test_sum_keeps_the_other_fields_of_the_first_value(position, make):
     values = [make("a", 1), make("b", 2), make("c", -4)]
     before = copy.deepcopy(values)
-    results = rolled(sum_of(Field(position)), values)
-    assert results == [make("a", 1), make("a", 3), make("a", -1)]
-    assert [type(result) for result in results] == [type(values[0])] * 3
-    assert values == before
+    for results in (summed(position, values), summed(position, *([value] for value in values))):
+        assert results == [make("a", 1), make("a", 3), make("a", -1)]
+        assert [type(result) for result in results] == [type(values[0])] * 3
+        assert values == before
 
 
 @SHAPED
@@ -143,31 +159,36 @@ def test_min_by_and_max_by_emit_the_whole_value(position, make):
     ],
 )
 def test_sum_of_basic_values(position, values, expected):
-    assert rolled(sum_of(Field(position)), values) == expected
+    assert summed(position, values) == expected
 
 
 def test_star_takes_tuples_and_lists_as_one_value():
-    assert rolled(sum_of(Field("*")), [(1,), (2,)]) == [(1,), (1, 2)]
+    assert summed("*", [(1,), (2,)]) == [(1,), (1, 2)]
+    assert summed(0, [(1,), (2,)], [(3,)]) == [(1,), (3,), (6,)]
     assert rolled(extreme_of(Field("*"), largest=True), [[1], [0, 5], [2]]) == [[1], [1], [2]]
 
 
 def test_a_row_keeps_its_kind():
     first = Row.of_kind(RowKind.UPDATE_AFTER, "a", 1)
-    assert rolled(sum_of(Field(1)), [first, Row("b", 2)])[1] == Row.of_kind(RowKind.UPDATE_AFTER, "a", 3)
+    assert summed(1, [first, Row("b", 2)])[1] == Row.of_kind(RowKind.UPDATE_AFTER, "a", 3)
 
 
 def test_a_dict_of_another_class_stays_one():
     class Counts(dict):
         pass
 
-    (_, result) = rolled(sum_of(Field("n")), [Counts(n=1, a=2), Counts(n=1)])
-    assert type(result) is Counts
-    assert result == {"n": 2, "a": 2}
+    for values in ([Counts(n=1, a=2), Counts(n=1)], [Counts(n=1, a=2), {"n": 1}]):
+        (_, result) = summed("n", *([value] for value in values))
+        assert type(result) is Counts
+        assert result == {"n": 2, "a": 2}
 
 
 def test_values_of_several_types_under_one_key():
     values = [("a", 1), ["b", 2], Row("c", 3)]
-    assert rolled(sum_of(Field(1)), values) == [("a", 1), ("a", 3), ("a", 6)]
+    assert summed(1, values) == summed(1, *([value] for value in values)) == [("a", 1), ("a", 3), ("a", 6)]
+    assert summed(1, [["a", 1]], [("b", 2)], [("c", 3)]) == [["a", 1], ["a", 3], ["a", 6]]
+    assert summed("n", [Order("a", 1)], [{"n": 2}]) == [Order("a", 1), Order("a", 3)]
+    assert summed("n", [{"n": 1, "a": 0}], [Order("a", 2)], [{"n": 3}])[1:] == [{"n": 3, "a": 0}, {"n": 6, "a": 0}]
     assert rolled(extreme_by(Field(1), largest=True, first=True), values) == values
 
 
@@ -186,13 +207,13 @@ def test_values_of_several_types_under_one_key():
     ],
 )
 def test_a_field_that_is_not_there_names_step_and_record(position, value, message):
-    for combine in (
-        sum_of(Field(position)),
-        extreme_of(Field(position), largest=True),
-        extreme_by(Field(position), largest=True, first=True),
+    for run in (
+        lambda values: summed(position, values),
+        lambda values: rolled(extreme_of(Field(position), largest=True), values),
+        lambda values: rolled(extreme_by(Field(position), largest=True, first=True), values),
     ):
         with pytest.raises(RecordError, match=message) as caught:
-            rolled(combine, [value, value, value])
+            run([value, value, value])
         assert "roll:" in str(caught.value)
         assert caught.value.index == 1
 
@@ -212,16 +233,23 @@ def test_a_position_must_name_something(position):
 def test_what_cannot_be_compared_or_added_is_a_record_error():
     with pytest.raises(RecordError, match=r"'>' not supported|'<' not supported"):
         rolled(extreme_of(Field(0), largest=True), [(1,), (None,)])
-    with pytest.raises(RecordError, match="unsupported operand") as caught:
-        rolled(sum_of(Field(0)), [(1,), (2,), ("x",)])
-    assert caught.value.index == 2
+    for position, values in (
+        (0, [(1,), (2,), ("x",)]),
+        (1, [(0, 1), (0, 2), (0, "x")]),
+        (1, [(0, 1), (0, 2), (0,)]),
+        ("n", [{"n": 1}, {"n": 2}, {"n": "x"}]),
+        ("n", [{"n": 1}, {"n": 2}, {}]),
+    ):
+        with pytest.raises(RecordError, match=r"roll: (TypeError|IndexError|KeyError)") as caught:
+            summed(position, values)
+        assert caught.value.index == 2
 
 
 def test_keys_are_apart_and_every_record_has_its_result():
     keys = [token(key) for key in (1, 1.0, True, "1", b"1")]
     values = [10, 20, 30, 40, 50]
     task = context()
-    operator = RollingOperator("s", "uid", sum_of(Field(0)), None)
+    operator = SumOperator("s", "uid", Field(0), None)
     out = opened(operator, task)
     given_batch = batch(*values, keys=keys, stamps=[5, 4, 3, 2, 1], headers=[[("h", b"")], None, None, None, None])
     operator.process(given_batch)
@@ -235,7 +263,7 @@ def test_keys_are_apart_and_every_record_has_its_result():
 def test_state_is_dirty_committed_and_found_again():
     store = MemoryStore()
     task = context(state=KeyedState(store, CacheBudget(1 << 20)))
-    operator = RollingOperator("s", "my-sum", sum_of(Field(1)), Types.TUPLE([Types.STRING(), Types.LONG()]))
+    operator = SumOperator("s", "my-sum", Field(1), Types.TUPLE([Types.STRING(), Types.LONG()]))
     opened(operator, task)
     operator.process(batch(("a", 1), ("b", 2), ("a", 3), keys=["a", "b", "a"]))
     dirty = task.state.take_dirty()
@@ -243,14 +271,15 @@ def test_state_is_dirty_committed_and_found_again():
     assert all(key.startswith(b"my-sum/rolling\x00") for key, _ in dirty.entries)
     task.state.committed(dirty, LocalMeta("topic id", 2, 0))
     later = context(state=KeyedState(store, CacheBudget(1 << 20)))
-    operator = RollingOperator("s", "my-sum", sum_of(Field(1)), Types.TUPLE([Types.STRING(), Types.LONG()]))
+    operator = SumOperator("s", "my-sum", Field(1), Types.TUPLE([Types.STRING(), Types.LONG()]))
     out = opened(operator, later)
     operator.process(batch(("z", 10), keys=["a"]))
     assert out.values == [("a", 14)]
 
 
 def test_none_is_no_value():
-    assert rolled(sum_of(Field(0)), [None, 1, 2]) == [None, 1, 3]
+    assert summed(0, [None, 1, 2]) == [None, 1, 3]
+    assert summed(1, [None, (0, 1)], [(0, 2)]) == [None, (0, 1), (0, 3)]
     operator = ReduceOperator("r", "uid", lambda a, b: None if b == 0 else a + b, None)
     out = opened(operator)
     operator.process(batch(1, 2, 0, 5, 6, keys=["k"] * 5))
@@ -331,9 +360,7 @@ def spoil(value):
     if isinstance(value, tuple):
         for item in value:
             spoil(item)
-    elif isinstance(value, (list, set)):
-        value.clear()
-    elif isinstance(value, dict):
+    elif isinstance(value, (list, set, dict)):
         value.clear()
     elif isinstance(value, Row):
         value[0] = "spoilt"
@@ -343,15 +370,32 @@ def spoil(value):
         spoil(value.n)
 
 
-def test_later_steps_cannot_reach_the_state_of_a_rolling_step():
-    operator = RollingOperator("s", "uid", sum_of(Field(1)), None)
-    out = opened(operator)
+@pytest.mark.parametrize("changing", [True, False])
+def test_later_steps_cannot_reach_the_state_of_a_rolling_step(changing):
+    """Where nothing behind changes values, none are copied, and what was handed on stays as it was all the same."""
+    operator = SumOperator("s", "uid", Field(1), None)
+    out = Collecting()
+    out.may_change_values = changing
+    opened(operator, out=out)
     operator.process(batch(("a", 1, [1]), keys=["k"]))
     operator.process(batch(("b", 2, None), keys=["k"]))
-    out.values[0][2].append("spoilt")
-    out.values[1][2].append("spoilt")
+    if changing:
+        out.values[0][2].append("spoilt")
+        out.values[1][2].append("spoilt")
     operator.process(batch(("b", 2, None), keys=["k"]))
     assert out.values[2] == ("a", 5, [1])
+
+
+@SHAPED
+def test_what_a_route_still_holds_stays_as_it_was(position, make):
+    """A step behind that keeps values, and does not change them, gets the kept objects themselves."""
+    out = Collecting()
+    out.may_change_values = False
+    operator = SumOperator("s", "uid", Field(position), None)
+    opened(operator, out=out)
+    for n in range(1, 4):
+        operator.process(batch(make("a", n), make("b", n), keys=["k", "k"]))
+    assert out.values == [make("a", n) for n in (1, 2, 4, 6, 9, 12)]
 
 
 def test_share_nothing_looks_into_tuples():
@@ -407,13 +451,19 @@ def test_a_damaged_store_is_not_the_reducers_fault():
         operator.process(batch(1, 2, keys=["k", "k"]))
 
 
+ROLLING = ["sum", "generic sum", "max", "min_by", "reduce"]
 PARTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-5, 5)), max_size=30)
 
 
-@given(PARTS, st.lists(st.integers(1, 7), min_size=1, max_size=30), st.sampled_from(["sum", "max", "min_by", "reduce"]))
+@given(
+    PARTS,
+    st.lists(st.integers(1, 7), min_size=1, max_size=30),
+    st.sampled_from(ROLLING),
+)
 def test_rolling_steps_against_a_model_over_any_batches(records, sizes, kind):
     combine = {
         "sum": lambda a, b: (a[0], a[1] + b[1]),
+        "generic sum": lambda a, b: (a[0], a[1] + b[1]),
         "max": lambda a, b: (a[0], max(a[1], b[1])),
         "min_by": lambda a, b: b if b[1] < a[1] else a,
         "reduce": lambda a, b: (b[0], a[1] * 2 + b[1]),
@@ -424,7 +474,8 @@ def test_rolling_steps_against_a_model_over_any_batches(records, sizes, kind):
         model[key] = value if key not in model else combine(model[key], value)
         expected.append(model[key])
     operator = {
-        "sum": lambda: RollingOperator("s", "u", sum_of(Field(1)), None),
+        "sum": lambda: SumOperator("s", "u", Field(1), None),
+        "generic sum": lambda: RollingOperator("s", "u", sum_of(Field(1)), None),
         "max": lambda: RollingOperator("s", "u", extreme_of(Field(1), largest=True), None),
         "min_by": lambda: RollingOperator("s", "u", extreme_by(Field(1), largest=False, first=True), None),
         "reduce": lambda: ReduceOperator("s", "u", combine, None),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standin import Collecting, FailingAt, batch, context, opened
 
-from kstreampy.common.types import Row
 from kstreampy.common.typeinfo import Types
+from kstreampy.common.types import Row
 from kstreampy.errors import JobError, RecordError, StateCorrupted
 from kstreampy.operators.function import FilterFunction, FlatMapFunction, KeySelector, MapFunction, callable_of
 from kstreampy.operators.operator import End, Operator, Tee, failure
@@ -184,7 +184,9 @@ def test_an_error_of_the_function_names_step_function_line_and_value(cls, place)
     for function in (Failing(), getattr(Failing(), cls.method)):
         operator = cls("my step", function)
         out = opened(operator)
-        with pytest.raises(RecordError, match=r"my step: ValueError: no good in .*test_stateless\.py:\d+.*'bad'") as caught:
+        with pytest.raises(
+            RecordError, match=r"my step: ValueError: no good in .*test_stateless\.py:\d+.*'bad'"
+        ) as caught:
             operator.process(batch(*values))
         assert caught.value.index == place
         assert caught.value.step == "my step"
@@ -543,6 +545,27 @@ def test_tee_gives_all_but_the_last_copies():
         out.values[0]["a"].append(2)
     assert outs[2].values[0] is original
     assert original == {"a": [1]}
+
+
+def test_tee_copies_for_those_that_change_or_keep_values_only():
+    def out(*, change, keep):
+        made = Collecting()
+        made.may_change_values, made.keeps_values = change, keep
+        return made
+
+    original = [1]
+    plain, changing, keeping, last = (
+        out(change=False, keep=False),
+        out(change=True, keep=False),
+        out(change=False, keep=True),
+        out(change=True, keep=False),
+    )
+    tee = Tee([plain, changing, keeping, last])
+    tee.process(batch(original))
+    assert [made.values[0] is original for made in (plain, changing, keeping, last)] == [True, False, False, True]
+    assert (tee.may_change_values, tee.keeps_values) == (True, True)
+    nothing = Tee([out(change=False, keep=False), out(change=False, keep=False)])
+    assert (nothing.may_change_values, nothing.keeps_values) == (False, False)
 
 
 def test_tee_tells_everybody_everything():

@@ -1,0 +1,262 @@
+"""Streams by key, as `job.py` draws them.
+
+In here: `KeyedStream`. What it has in common with other streams is in `stream.py`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Self, overload
+
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.common.types import Row
+from kstreampy.datastream.collect import CloseableIterator
+from kstreampy.datastream.drawn import DataStreamSink
+from kstreampy.datastream.key_selection import KeySelection, selection
+from kstreampy.datastream.sink import add_sink_node
+from kstreampy.datastream.stream import DataStream
+from kstreampy.errors import JobError
+from kstreampy.graph.node import KeyNode
+from kstreampy.operators.field import Field, Position
+from kstreampy.operators.function import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+    ReduceFunction,
+    SinkFunction,
+    callable_of,
+    is_rich,
+    where,
+)
+from kstreampy.operators.keyed import (
+    Combine,
+    KeyedFilterOperator,
+    KeyedFlatMapOperator,
+    KeyedMapOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+    RollingOperator,
+    SumOperator,
+    extreme_by,
+    extreme_of,
+)
+
+
+class KeyedStream(DataStream):
+    """A stream by key. A view: each operator on it is a stage of its own, with its own repartition topic and state, unless
+    the stream is partitioned already (`DataStreamUtils.reinterpret_as_keyed_stream`)."""
+
+    def __init__(self, origin: DataStream, chosen: KeySelection, *, in_place: bool = False) -> None:
+        if not in_place:
+            origin = _not_keyed(origin)
+        node = KeyNode(
+            "reinterpret" if in_place else "key_by",
+            (origin._input(),),
+            origin._node.type_info,
+            select=chosen.select,
+            where=chosen.where,
+            key_type=chosen.key_type,
+            in_place=in_place,
+        )
+        super().__init__(origin._env, origin._add(node))
+        self._origin = origin
+        self._chosen = chosen
+
+    @overload
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream: ...
+    @overload
+    def key_by(self, key_selector: Position, *more: Position) -> KeyedStream: ...
+    def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+        """Replaces the key; keys never nest."""
+        return KeyedStream(self._origin, selection("key_by", key_selector, more, key_type))
+
+    def get_key_selector(self) -> Any:
+        """What was given to `key_by`. (Not in PyFlink.)"""
+        return self._chosen.given
+
+    def get_key_type(self) -> TypeInformation | None:
+        """The declared type of the key, None if there is none. (Not in PyFlink.)"""
+        return self._chosen.key_type
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """As on a `DataStream`; a `MapFunction` may use keyed state, got in `open`."""
+        callable_of(func, MapFunction, "map")
+        if not is_rich(func):
+            return super().map(func, output_type)
+
+        def build(step: str, uid: str) -> KeyedMapOperator:
+            return KeyedMapOperator(step, uid, func)
+
+        return self._step("map", build, output_type, stateful=True, detail=where(func))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """As on a `DataStream`; a `FlatMapFunction` may use keyed state, got in `open`."""
+        callable_of(func, FlatMapFunction, "flat_map")
+        if not is_rich(func):
+            return super().flat_map(func, output_type)
+
+        def build(step: str, uid: str) -> KeyedFlatMapOperator:
+            return KeyedFlatMapOperator(step, uid, func)
+
+        return self._step("flat_map", build, output_type, stateful=True, detail=where(func))
+
+    def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
+        """As on a `DataStream`; a `FilterFunction` may use keyed state, got in `open`."""
+        callable_of(func, FilterFunction, "filter")
+        if not is_rich(func):
+            return super().filter(func)
+
+        def build(step: str, uid: str) -> KeyedFilterOperator:
+            return KeyedFilterOperator(step, uid, func)
+
+        return self._step("filter", build, self._node.type_info, coerce=False, stateful=True, detail=where(func))
+
+    def process(
+        self, func: KeyedProcessFunction | ProcessFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results per value, with a context and keyed state. TypeError for anything else.
+
+        Deprecated: a `ProcessFunction`; it may use keyed state too, and its context is that of a `KeyedProcessFunction`.
+        """
+        if isinstance(func, ProcessFunction):
+            warnings.warn(
+                "ProcessFunction on a KeyedStream: use KeyedProcessFunction", DeprecationWarning, stacklevel=2
+            )
+        elif not isinstance(func, KeyedProcessFunction):
+            raise TypeError("KeyedProcessFunction is required for KeyedStream.")
+
+        def build(step: str, uid: str) -> KeyedProcessOperator:
+            return KeyedProcessOperator(step, uid, func)
+
+        return self._step("process", build, output_type, stateful=True, detail=where(func))
+
+    def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
+        """Rolling: emits, for every record, what its key has been reduced to. The first value of a key is emitted as it is,
+        without a call. `func(so far, value)` may change what it is given. A result of None ends what was kept: the key
+        begins anew with its next value."""
+        callable_of(func, ReduceFunction, "reduce")
+        type_info = self._node.type_info
+
+        def build(step: str, uid: str) -> ReduceOperator:
+            return ReduceOperator(step, uid, func, type_info)
+
+        return self._step("reduce", build, type_info, coerce=False, stateful=True, detail=where(func))
+
+    def sum(self, position_to_sum: Position = 0) -> DataStream:
+        """Rolling sum of a field, by position, name, dotted path or `*` (the value itself): anything with `+`. The other
+        fields are those of the key's first value."""
+        field = Field(position_to_sum)
+        type_info = self._node.type_info
+
+        def build(step: str, uid: str) -> SumOperator:
+            return SumOperator(step, uid, field, type_info)
+
+        return self._step("sum", build, type_info, coerce=False, stateful=True, detail=f"field {position_to_sum!r}")
+
+    def min(self, position_to_min: Position = 0) -> DataStream:
+        """Rolling minimum of a field. Only the field is the minimum: the other fields are those of the key's first value."""
+        return self._rolling("min", extreme_of(Field(position_to_min), largest=False), position_to_min)
+
+    def max(self, position_to_max: Position = 0) -> DataStream:
+        """Rolling maximum of a field. Only the field is the maximum: the other fields are those of the key's first value."""
+        return self._rolling("max", extreme_of(Field(position_to_max), largest=True), position_to_max)
+
+    def min_by(self, position_to_min_by: Position = 0, first: bool = True) -> DataStream:
+        """Rolling: the whole value that holds the minimum; of equal ones the first, or with `first=False` the last.
+        (`first` is not in PyFlink.)"""
+        combine = extreme_by(Field(position_to_min_by), largest=False, first=first)
+        return self._rolling("min_by", combine, position_to_min_by)
+
+    def max_by(self, position_to_max_by: Position = 0, first: bool = True) -> DataStream:
+        """Rolling: the whole value that holds the maximum; of equal ones the first, or with `first=False` the last.
+        (`first` is not in PyFlink.)"""
+        combine = extreme_by(Field(position_to_max_by), largest=True, first=first)
+        return self._rolling("max_by", combine, position_to_max_by)
+
+    def _rolling(self, kind: str, combine: Combine, position: Position) -> DataStream:
+        type_info = self._node.type_info
+
+        def build(step: str, uid: str) -> RollingOperator:
+            return RollingOperator(step, uid, combine, type_info)
+
+        return self._step(kind, build, type_info, coerce=False, stateful=True, detail=f"field {position!r}")
+
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """As on a `DataStream`; the function may use keyed state, got in `open`."""
+        keyed = is_rich(sink_func)
+        return DataStreamSink(self._add(add_sink_node(self._input(), sink_func, keyed=keyed)))
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """As on a `DataStream`; results are `Row(f0=key, f1=value)` in the order of the input, as in PyFlink."""
+        select = self._chosen.select
+
+        @wraps(self._chosen.given, assigned=(), updated=())
+        def pair(value: Any) -> Row:
+            return Row(f0=select(value), f1=value)
+
+        pairs = _not_keyed(self).map(pair)
+        if limit is None:
+            return pairs.execute_and_collect(job_execution_name)
+        return pairs.execute_and_collect(job_execution_name, limit)
+
+    def _no_operator(self, call: str) -> JobError:
+        return JobError(
+            f"{call} cannot be called on a KeyedStream: it is a view, not an operator; call it on the stream before or after"
+        )
+
+    def get_name(self) -> str:
+        raise self._no_operator("get_name")
+
+    def name(self, name: str) -> Self:
+        raise self._no_operator("name")
+
+    def uid(self, uid: str) -> Self:
+        raise self._no_operator("uid")
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        raise self._no_operator("set_uid_hash")
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        raise self._no_operator("set_parallelism")
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        raise self._no_operator("set_max_parallelism")
+
+    def force_non_parallel(self) -> Self:
+        raise self._no_operator("force_non_parallel")
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        raise self._no_operator("set_buffer_timeout")
+
+    def start_new_chain(self) -> Self:
+        raise self._no_operator("start_new_chain")
+
+    def disable_chaining(self) -> Self:
+        raise self._no_operator("disable_chaining")
+
+    def slot_sharing_group(self, slot_sharing_group: Any) -> Self:
+        raise self._no_operator("slot_sharing_group")
+
+
+def _not_keyed(stream: DataStream) -> DataStream:
+    """The stream behind the views of it by key."""
+    while isinstance(stream, KeyedStream):
+        stream = stream._origin
+    return stream

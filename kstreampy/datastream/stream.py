@@ -1,0 +1,251 @@
+"""Streams as `job.py` draws them: every call adds a node to the environment's graph and returns the stream behind it.
+
+In here: `DataStream`. Not in here: streams by key (`keyed_stream.py`), what is named and set (`drawn.py`), and what happens to
+a record: the operators that nodes build are in `operators/`. Names and semantics are PyFlink's; where a docstring says "not
+in PyFlink" they are Flink's (Java).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from kstreampy.common.execution_config import ExecutionConfig
+from kstreampy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from kstreampy.common.types import Row
+from kstreampy.datastream.collect import CloseableIterator, RunningJob
+from kstreampy.datastream.connectors.base import Sink
+from kstreampy.datastream.drawn import DataStreamSink, Drawn
+from kstreampy.datastream.key_selection import selection
+from kstreampy.datastream.sink import add_sink_node, sink_to_node
+from kstreampy.errors import JobError
+from kstreampy.graph.node import Build, CollectNode, Node, StepNode
+from kstreampy.operators.field import Position
+from kstreampy.operators.function import (
+    FilterFunction,
+    FlatMapFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+    SinkFunction,
+    callable_of,
+    where,
+)
+from kstreampy.operators.keyed import (
+    ProcessOperator,
+)
+from kstreampy.operators.sink import PrintOperator
+from kstreampy.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+
+if TYPE_CHECKING:
+    from kstreampy.datastream.keyed_stream import KeyedStream
+    from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+COLLECT_UID = "collect-1"
+"""A job collects once at most: `execute_and_collect` takes everything that was drawn."""
+
+
+class DataStream(Drawn):
+    """A stream of values. Made by the environment's sources and by other streams, never by hand."""
+
+    def __init__(self, env: StreamExecutionEnvironment, node: Node, named: Node | None = None) -> None:
+        """`named` is the node that name, uid and settings are given to, where that is another than `node`."""
+        super().__init__(named or node)
+        self._env = env
+        self._node = node
+
+    # What it is called
+
+    def get_name(self) -> str:
+        """The operator's name, by default its kind."""
+        return self._named.name or self._named.kind
+
+    def get_id(self) -> int:
+        """A number that no other operator of this process has; it grows in the order of drawing. (Not in PyFlink.)"""
+        return self._named.number
+
+    def get_type(self) -> TypeInformation:
+        """The declared type; `PICKLED_BYTE_ARRAY`, as in PyFlink, where none is declared."""
+        return self._node.type_info or Types.PICKLED_BYTE_ARRAY()
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment that this stream was drawn in."""
+        return self._env
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The environment's."""
+        return self._env.get_config()
+
+    def get_parallelism(self) -> int:
+        """What was set here, otherwise the environment's. (Not in PyFlink.)"""
+        value = self._named.settings.get("parallelism", self._env.get_parallelism())
+        return int(value)
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Kept, with no effect on one operator: key groups are the job's (`env.set_max_parallelism`)."""
+        return self._set("max_parallelism", max_parallelism)
+
+    def force_non_parallel(self) -> Self:
+        """Kept, with no effect, as `set_parallelism(1)`."""
+        return self._set("parallelism", 1)
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Kept, with no effect: batches leave at the checkpoint or the watermark interval."""
+        return self._set("buffer_timeout", timeout_millis)
+
+    def start_new_chain(self) -> Self:
+        """Kept, with no effect: chains are cut only where records change partition."""
+        return self._set("start_new_chain", True)
+
+    # Steps
+
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """One result per value; None is a result like any other. Results are brought to `output_type` if one is given:
+        numbers wrap around, tuples become Rows with the type's names (`TypeInformation.coercer`). A result takes its
+        value's timestamp, key and headers.
+
+        TypeError, here, for what is neither callable nor a `MapFunction`; an exception of `func` fails the job with a
+        `RecordError` that names the operator, the function's line and the record.
+        """
+        callable_of(func, MapFunction, "map")
+        return self._step("map", lambda step, _: MapOperator(step, func), output_type, detail=where(func))
+
+    def flat_map(
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+    ) -> DataStream:
+        """Any number of results per value: an iterable, a generator, or None for none; a Row or a str gives its parts.
+        Results take their value's timestamp and key; a value's headers stay only where it gave exactly one."""
+        callable_of(func, FlatMapFunction, "flat_map")
+        return self._step("flat_map", lambda step, _: FlatMapOperator(step, func), output_type, detail=where(func))
+
+    def filter(self, func: Callable[[Any], Any] | FilterFunction) -> DataStream:
+        """Keeps the values for which `func` is true (truthiness)."""
+        callable_of(func, FilterFunction, "filter")
+        return self._step(
+            "filter", lambda step, _: FilterOperator(step, func), self._node.type_info, coerce=False, detail=where(func)
+        )
+
+    def project(self, *field_indexes: int) -> DataStream:
+        """The fields of tuples (or lists, or Rows) at these positions, as tuples, in this order; repeats are fine."""
+        if not field_indexes or any(isinstance(i, bool) or not isinstance(i, int) or i < 0 for i in field_indexes):
+            raise TypeError(f"project takes one or more positions (int, from 0), not {field_indexes!r}")
+        declared = self._node.type_info
+        output_type: TypeInformation | None = None
+        if isinstance(declared, TupleTypeInfo | RowTypeInfo):
+            types = declared.get_field_types()
+            beyond = [i for i in field_indexes if i >= len(types)]
+            if beyond:
+                raise JobError(f"project: no field {beyond[0]}: the type {declared!r} has {len(types)} fields")
+            output_type = Types.TUPLE([types[i] for i in field_indexes])
+        elif declared is not None:
+            raise JobError(f"Only Tuple DataStreams can be projected, not {declared!r}")
+
+        def pick(value: Any) -> tuple[Any, ...]:
+            if not isinstance(value, tuple | list | Row):
+                raise TypeError(f"Only Tuple DataStreams can be projected, not {type(value).__name__}")
+            return tuple([value[i] for i in field_indexes])
+
+        return self._step("project", lambda step, _: MapOperator(step, pick), output_type, coerce=False)
+
+    def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+        """Any number of results per value, with a context. TypeError for anything but a `ProcessFunction`."""
+        if not isinstance(func, ProcessFunction):
+            raise TypeError(f"ProcessFunction is required for DataStream.process, not {type(func).__name__}")
+        return self._step("process", lambda step, _: ProcessOperator(step, func), output_type, detail=where(func))
+
+    @overload
+    def key_by(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> KeyedStream: ...
+    @overload
+    def key_by(self, key_selector: Position, *more: Position) -> KeyedStream: ...
+    def key_by(self, key_selector: Any, *more: Any, key_type: TypeInformation | None = None) -> KeyedStream:
+        """Records of one key go to one task, in order. The key is what a callable or `KeySelector` returns: any value that
+        can be told apart by its bytes, so also a list; 1, 1.0, True and "1" are four keys. With `key_type` keys are brought
+        to that type first. A key of None fails the job with a `RecordError`.
+
+        Deprecated: positions or field names, `key_by(0, 1)` or `key_by("user")`; the key is then a tuple, also of one.
+        """
+        from kstreampy.datastream.keyed_stream import KeyedStream  # a subclass of this one
+
+        return KeyedStream(self, selection("key_by", key_selector, more, key_type))
+
+    def print(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """A line per value on standard output, after `identifier:task> ` where there is more than one task."""
+        return self._print(sink_identifier, to_err=False)
+
+    def print_to_err(self, sink_identifier: str | None = None) -> DataStreamSink:
+        """As `print`, on standard error. (Not in PyFlink.)"""
+        return self._print(sink_identifier, to_err=True)
+
+    def _print(self, sink_identifier: str | None, *, to_err: bool) -> DataStreamSink:
+        def build(step: str, _: str) -> PrintOperator:
+            return PrintOperator(step, sink_identifier, to_err=to_err)
+
+        kind = "print_to_err" if to_err else "print"
+        return DataStreamSink(self._add(StepNode(kind, (self._input(),), build=build, terminal=True)))
+
+    def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
+        """Calls `sink_func.invoke(value, context)` per record: at-least-once, whatever the job's guarantee. TypeError for
+        anything but an instance of a `SinkFunction`."""
+        return DataStreamSink(self._add(add_sink_node(self._input(), sink_func)))
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Writes to a topic (`KafkaSink`) or an external system (a connector's sink). `JobError` for anything else."""
+        return DataStreamSink(self._add(sink_to_node(self._input(), sink)))
+
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
+    @overload
+    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
+    def execute_and_collect(
+        self, job_execution_name: str | None = None, limit: int | None = None
+    ) -> CloseableIterator | list[Any]:
+        """Runs the job and gives its results as they are committed: a list of the first `limit` (the job is stopped then),
+        or without a limit an iterator, which must be closed (use it in a `with` block); closing stops the job.
+
+        The job is everything that was drawn so far. Raises the job's error when it fails. ValueError unless `limit` is
+        above 0.
+        """
+        if limit is not None and limit <= 0:
+            raise ValueError(f"execute_and_collect: limit must be above 0, not {limit}")
+        self._add(CollectNode("collect", (self._input(),), self._node.type_info, uid=COLLECT_UID))
+        running = RunningJob(self._env.take_job(job_execution_name))
+        results = CloseableIterator(running, COLLECT_UID, self._node.type_info)
+        if limit is None:
+            return results
+        with results:
+            return list(islice(results, limit))
+
+    # How nodes are made
+
+    def _input(self) -> Node:
+        return self._node
+
+    def _add(self, node: Node) -> Node:
+        self._env.graph.add(node)
+        return node
+
+    def _step(
+        self,
+        kind: str,
+        build: Build,
+        type_info: TypeInformation | None,
+        *,
+        coerce: bool = True,
+        stateful: bool = False,
+        detail: str = "",
+    ) -> DataStream:
+        node = StepNode(
+            kind,
+            (self._input(),),
+            type_info,
+            build=build,
+            stateful=stateful,
+            coerce=coerce and type_info is not None,
+            detail=detail,
+        )
+        return DataStream(self._env, self._add(node))
