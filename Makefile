@@ -14,18 +14,14 @@ demo: $(VENV)/.demo-installed
 	@$(BIN)/python examples/demo.py
 
 # The tests run also where lint found something, so that one run tells all.
+LINT := $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/mypy --strict examples/*.py \
+	&& $(BIN)/lint-imports
+
 test: $(VENV)/.dev-installed
-	@status=0; \
-	$(MAKE) --no-print-directory lint || status=1; \
-	$(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; \
-	exit $$status
+	@status=0; $(LINT) || status=1; $(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; exit $$status
 
 lint: $(VENV)/.dev-installed
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/mypy --strict examples/*.py
-	$(BIN)/lint-imports
+	@$(LINT)
 
 bench: $(VENV)/.dev-installed
 	@$(BIN)/python -m tests.bench

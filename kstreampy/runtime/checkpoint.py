@@ -35,6 +35,7 @@ from kstreampy.state.task_meta import LocalMeta
 _log = logging.getLogger(__name__)
 
 _PURGE_INTERVAL_S = 30.0
+_AGE_INTERVAL_MS = 600_000
 
 
 @dataclass
@@ -121,7 +122,11 @@ class Checkpoint:
         """The end of step 2."""
         task = part.task
         part.meta = task.progress.to_meta(self.resources.settings.application_id, part.state.types).encode()
-        part.receipt = self.producer.produce_tracked(part.changelog.name, part.meta, META_KEY, task.number)
+        while part.receipt is None:
+            try:
+                part.receipt = self.producer.produce_tracked(part.changelog.name, part.meta, META_KEY, task.number)
+            except BufferError:
+                self.producer.wait_for_room()
 
     def _produce_when_room(self, topic: str, value: bytes | None, key: bytes, partition: int) -> None:
         while True:
@@ -158,8 +163,6 @@ class Checkpoint:
     def note_ends(self, assignments: Sequence[Assignment]) -> None:
         """Before the worker leaves, with everything committed: each store notes that it has all of its changelog, the last
         transaction's marker included, so that the next start has nothing to read."""
-        if not self.resources.exactly_once:
-            return
         settled: dict[TopicPartition, KeyedState] = {}
         for assignment in assignments:
             changelog = assignment.layout.changelog
@@ -169,10 +172,27 @@ class Checkpoint:
         if not settled:
             return
         ends = self.resources.broker.end_offsets(settled, committed=False)
+        markers = (0, 1) if self.resources.exactly_once else (0,)
         for tp, state in settled.items():
             local = state.local_meta
-            if local is not None and local.next_offset + 1 == ends[tp]:
+            if local is not None and ends[tp] - local.next_offset in markers:
                 state.apply([], replace(local, next_offset=ends[tp], synced_at_ms=self.resources.clock()))
+
+    def note_age(self, assignments: Sequence[Assignment]) -> None:
+        """A task that is idle has all there is: its store notes that now and then, or it would count as too old after
+        `delete.retention.ms` (see `opening.py`) and be rebuilt for nothing."""
+        now_ms = self.resources.clock()
+        for assignment in assignments:
+            for task in assignment.running():
+                local = None if task.state is None else task.state.local_meta
+                if (
+                    task.state is None
+                    or local is None
+                    or task.changed
+                    or now_ms - local.synced_at_ms < _AGE_INTERVAL_MS
+                ):
+                    continue
+                task.state.apply([], replace(local, synced_at_ms=now_ms))
 
     def _purge(self, assignments: Sequence[Assignment]) -> None:
         """Step 7: what every reader has behind it is deleted from the topics between stages."""

@@ -206,6 +206,7 @@ class Driver:
         """Once a second: tell the metrics and the probes how things stand."""
         self.last_look = now
         self._look_at_broker(now)
+        self.checkpoint.note_age(self.assignments)
         metrics, health = self.resources.metrics, self.resources.health
         metrics.poll_gap(self.longest_turn_s)
         self.longest_turn_s = 0.0

@@ -15,6 +15,7 @@ from kstreampy.graph.plan import Plan
 from kstreampy.observe.health import Health
 from kstreampy.observe.http import HttpServer
 from kstreampy.observe.metrics import Metrics
+from kstreampy.runtime import allocator
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.stop import StopSignal
 from kstreampy.runtime.worker import run_worker
@@ -23,6 +24,7 @@ from kstreampy.runtime.worker import run_worker
 def run_process(plan: Plan, settings: Settings, connect: Callable[[], Broker], stop: StopSignal) -> None:
     """Runs a worker with its HTTP server, if a port is set. A function of the job that calls `sys.exit()` has ended the
     worker before its time: that is a failure, whatever code it chose."""
+    allocator.tune()
     metrics, health = Metrics(), Health(stall_s=settings.stall_timeout_s)
     stop.on_request(lambda: health.stopping(str(stop.reason)))
     with contextlib.ExitStack() as stack:

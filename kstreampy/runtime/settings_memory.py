@@ -15,7 +15,7 @@ _MIB: Final = 1 << 20
 _SHARE_OF_LIMIT: Final = 3 / 8
 """The rest is for the interpreter, the client's queues and the user's own objects."""
 _LEAST: Final = 48 * _MIB
-_MOST: Final = 768 * _MIB
+_MOST: Final = 320 * _MIB
 
 
 @dataclass(frozen=True)

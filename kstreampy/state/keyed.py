@@ -29,7 +29,7 @@ from kstreampy.state.task_meta import LocalMeta
 
 _log = logging.getLogger(__name__)
 
-_MOST_BEHIND = 100_000
+_MOST_BEHIND = 20_000
 """Entries that may wait in memory for the store."""
 
 

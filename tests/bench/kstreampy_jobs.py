@@ -25,6 +25,7 @@ from kstreampy.datastream.connectors.kafka import (
 from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from kstreampy.datastream.launch import Job, JobExecutionResult, use
 from kstreampy.observe.metrics import Metrics
+from kstreampy.runtime import allocator
 from kstreampy.runtime.settings_source import resolve
 from kstreampy.runtime.stop import StopSignal
 from kstreampy.runtime.worker import run_worker
@@ -131,6 +132,7 @@ class MeteredLauncher:
         self.metrics.count = count
 
     def launch(self, job: Job) -> JobExecutionResult:
+        allocator.tune()
         logging.basicConfig(level=os.environ.get("BENCH_LOG", "WARNING"))
         state = tempfile.mkdtemp(prefix="kstreampy-bench-")
         overrides = {

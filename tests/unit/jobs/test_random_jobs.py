@@ -108,7 +108,7 @@ STATELESS = {
         lambda s, n: s.map(lambda v: (v[0], v[1] * n), Types.TUPLE([Types.STRING(), Types.LONG()])),
         lambda xs, n: [x * n for x in xs],
     ),
-    "filter": (lambda s, n: s.filter(lambda v: v[1] % (n + 2)), lambda xs, n: [x for x in xs if x % (n + 2)]),
+    "filter": (lambda s, n: s.filter(lambda v: v[1] % (n + 4)), lambda xs, n: [x for x in xs if x % (n + 4)]),
     "flat_map": (
         lambda s, n: s.flat_map(lambda v: ((v[0], v[1] - i) for i in range(abs(v[1] + n) % 3))),
         lambda xs, n: [x - i for x in xs for i in range(abs(x + n) % 3)],

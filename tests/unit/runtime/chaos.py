@@ -38,6 +38,7 @@ class Chaos:
     def __init__(self, plan: Plan, root: Path, seed: int, *, disk: str, guarantee: str = "exactly_once") -> None:
         self.dice = random.Random(seed)
         self.scene = Scene(plan, root, disk=disk, guarantee=guarantee)
+        self.scene.write_behind_ms = self.dice.choice((0, 300, 3000))
         self.topics = [name for name, _, _ in plan.internal_topics] + ["out"]
         self.changelogs = [name for name, kind, _ in plan.internal_topics if kind == "changelog"]
         self.fed = 0

@@ -17,6 +17,7 @@ from typing import Any
 
 from kstreampy.broker.broker import Message, TopicPartition, TopicSpec
 from kstreampy.broker.memory import MemoryBroker, MemoryCluster, MemoryConsumer, MemoryProducer, MemoryReader
+from kstreampy.broker.memory.log import PartitionLog
 from kstreampy.errors import BrokerUnavailable, TaskMigrated
 from kstreampy.graph.plan import Plan
 from kstreampy.observe.health import Health
@@ -113,12 +114,13 @@ class KeptStores(Stores):
 
     fuse: Fuse = field(default_factory=Fuse)
     kept: dict[tuple[str, int], KeptStore] = field(default_factory=dict)
+    write_behind_ms: int = 0
 
     def open(self, stage: str, partition: int) -> KeyedState:
         store = self.kept.get((stage, partition))
         if store is None:
             store = self.kept[stage, partition] = KeptStore(f"disk/{stage}/{partition}", self.fuse)
-        return KeyedState(store.open(), self.cache_budget)
+        return KeyedState(store.open(), self.cache_budget, write_behind_ms=self.write_behind_ms)
 
 
 class Worker:
@@ -144,7 +146,7 @@ class Worker:
         if self.scene.disk == "rocks":
             self.directory = StateDirectory(self.scene.root / self.name)
             return Stores(self.directory, budget, RocksBudget(1 << 20))
-        return KeptStores(None, budget, None, fuse=self.fuse)
+        return KeptStores(None, budget, None, fuse=self.fuse, write_behind_ms=self.scene.write_behind_ms)
 
     def wipe(self) -> None:
         """A new disk."""
@@ -214,6 +216,7 @@ class Worker:
         if driver is not None:
             for task in self.tasks_of(driver):
                 if task.state is not None:
+                    task.state._behind.clear()  # memory dies with the process
                     task.state.close()
             self.scene.dead += [a.consumer for a in driver.assignments if hasattr(a, "consumer")]
 
@@ -262,6 +265,7 @@ class Scene:
         self.root = root
         self.disk = disk
         self.guarantee = guarantee
+        self.write_behind_ms = 0
         self.now_ms = 1_700_000_000_000
         self.cluster = MemoryCluster(clock=self.clock, blocking=False)
         self.broker = MemoryBroker(self.cluster)
@@ -285,6 +289,13 @@ class Scene:
         """Configuration with underscores for Kafka's dots."""
         named = {key.replace("_", "."): value for key, value in config.items()}
         self.broker.create_topics([TopicSpec(topic, partitions, named)])
+
+    def grow(self, topic: str) -> None:
+        """One more partition."""
+        with self.cluster.lock:
+            logs = self.cluster.topic(topic).logs
+            logs.append(PartitionLog(topic, len(logs)))
+            self.cluster.topics_changed()
 
     def start(self, name: str = "w0") -> Worker:
         worker = self.workers.get(name) or self.workers.setdefault(name, Worker(self, name))

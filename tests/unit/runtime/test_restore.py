@@ -290,6 +290,30 @@ class TestDoesNotFit:
             assert gone not in state_of(worker, TASK)
             assert caplog.text.count("older than delete.retention.ms") == rebuilt
 
+    def test_an_idle_task_does_not_grow_old(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Two days without a record, then killed: its store had all there was until the end."""
+        with in_place(tmp_path) as scene:
+            worker = settled(scene, "u:1")
+            assert worker.driver is not None
+            scene.now_ms += 2 * 86_400_000
+            worker.driver.last_look = -1e9
+            scene.turns(1)
+            worker.crash()
+            scene.now_ms += 3_600_000
+            worker = again(scene)
+            assert "older than delete.retention.ms" not in caplog.text
+            assert worker.restored == [(TASK, 0)]
+
+    def test_a_clean_stop_makes_young(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        with in_place(tmp_path) as scene:
+            for _ in range(3):
+                worker = settled(scene, "u:1") if not scene.workers else again(scene)
+                scene.now_ms += 80_000_000
+                worker.stop()
+            assert "older than delete.retention.ms" not in caplog.text
+            again(scene)
+            assert scene.workers["w0"].restored == []
+
     def test_corrupt_changelog_does_not_loop(self, tmp_path: Path) -> None:
         """Nothing local can be set aside for it: the error is told, with its place."""
         with in_place(tmp_path) as scene:
