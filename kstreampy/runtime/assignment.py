@@ -75,7 +75,9 @@ class Assignment:
     def assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Start]:
         self._has_joined()
         starts: dict[TopicPartition, Start] = {}
-        for number, mine in self._by_task(partitions).items():
+        given = self._by_task(partitions)
+        self.opening.look_up([number for number, mine in given.items() if mine == set(self.layout.inputs[number])])
+        for number, mine in given.items():
             if mine == set(self.layout.inputs[number]):
                 starts.update(self._open(number))
             else:

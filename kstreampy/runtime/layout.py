@@ -6,6 +6,7 @@ and created only when missing; a wrong partition count or cleanup policy is refu
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from kstreampy.graph.plan import Plan, Stage
 from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
 from kstreampy.state.store import META_KEY
 from kstreampy.state.task_meta import TaskMeta
+
+_log = logging.getLogger(__name__)
 
 _OWNER_LOOK_BACK = 200
 _OWNER_PATIENCE_S = 10.0
@@ -217,6 +220,13 @@ def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, 
                 f"internal topic {name!r} has cleanup.policy={policy}, which would lose "
                 f"{'state' if wanted == 'compact' else 'records'}: set it to {wanted}"
             )
+        retention_ms = configs.get(name, {}).get("retention.ms", "-1")
+        if wanted == "delete" and retention_ms != "-1":
+            _log.warning(
+                "internal topic %s has retention.ms=%s: what is not read for so long is lost (the job deletes what it has "
+                "read; -1 keeps the rest)",
+                name, retention_ms,
+            )  # fmt: skip
     return there
 
 

@@ -7,7 +7,7 @@ resume from the meta record in their own changelog; the others from their group'
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kstreampy.broker.broker import Position, TopicInfo, TopicPartition
 from kstreampy.errors import JobError
@@ -34,6 +34,7 @@ class Opening:
         self.layout = layout
         self.outlet = outlet
         self.known_counts: dict[str, int] = {}
+        self.bounds: dict[TopicPartition, tuple[int, int]] = {}
 
     def task(self, number: int, partitions: Sequence[TopicPartition]) -> Task:
         """A task not started yet, its store open."""
@@ -62,6 +63,16 @@ class Opening:
             self.known_counts[topic] = found[topic].partitions
         return self.known_counts[topic]
 
+    def look_up(self, numbers: Iterable[int]) -> None:
+        """Asks for begin and end of these tasks' changelogs, all at once; `restore_of` takes them."""
+        changelog = self.layout.changelog
+        if changelog is None:
+            return
+        partitions = [TopicPartition(changelog.name, number) for number in numbers]
+        begins = self.resources.broker.begin_offsets(partitions)
+        ends = self.resources.broker.end_offsets(partitions, committed=False)
+        self.bounds.update({tp: (begins[tp], ends[tp]) for tp in partitions})
+
     def restore_of(self, task: Task) -> Restore | None:
         """What must be replayed before the task may start; None when nothing has to be."""
         changelog = self.layout.changelog
@@ -69,8 +80,9 @@ class Opening:
         if changelog is None or state is None:
             return None
         tp = TopicPartition(changelog.name, task.number)
-        begin = self.resources.broker.begin_offsets([tp])[tp]
-        end = self.resources.broker.end_offsets([tp], committed=False)[tp]
+        if tp not in self.bounds:
+            self.look_up([task.number])
+        begin, end = self.bounds.pop(tp)
         local = self._trusted(task, state, changelog, begin, end)
         start = begin if local is None else max(local.next_offset, begin)
         if start >= end and (local is None or local.complete):

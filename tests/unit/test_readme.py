@@ -1,8 +1,8 @@
 """The README says what is so: its programs and commands are run, its tables compared with the code.
 
 Each fenced block has a language and mostly a second word: `python NAME` is a file of that name, `sh` is run, in order, in one
-directory with these files, and the `text` block behind it is what it must print. `sh make` and `sh install` set things up:
-those are run by `tests/integration/test_demo.py` and continuous integration."""
+directory with these files, and the `text` block behind it is what it must print. `sh make`, `sh install` and `sh kafka` need
+more than that: they are run by `tests/integration/test_demo.py` and continuous integration."""
 
 from __future__ import annotations
 
@@ -133,7 +133,15 @@ def test_every_program_is_used() -> None:
 
 def test_blocks_are_of_known_kinds() -> None:
     kinds = {(block.language, block.name if block.language == "sh" else "") for block in blocks()}
-    assert kinds == {("python", ""), ("sh", ""), ("sh", "make"), ("sh", "install"), ("text", ""), ("toml", "")}
+    assert kinds == {
+        ("python", ""),
+        ("sh", ""),
+        ("sh", "make"),
+        ("sh", "install"),
+        ("sh", "kafka"),
+        ("text", ""),
+        ("toml", ""),
+    }
     assert README.count("\n```") == 2 * len(blocks())
 
 

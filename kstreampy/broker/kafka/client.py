@@ -9,8 +9,9 @@ machine):
 
 - `fetch.queue.backoff.ms`: at its default of 1000 the reader stalls for a second each time its queue was
   full.
-- `queued.min.messages` is per partition, and each small message costs some 300 bytes beside its payload: at its default
-  of 100,000 a few partitions fill hundreds of megabytes.
+- A small message costs some 300 bytes beside its payload. So `fetch.message.max.bytes` (per partition, compressed: half a
+  megabyte can be 30,000 of them) and `queued.min.messages` (per partition) decide how many hundreds of megabytes a few
+  partitions fill; larger messages come all the same, one at a time.
 - `fetch.wait.max.ms` 100: a partition that was sought or resumed waits for the fetch that is under way.
 - `retry.backoff.ms` 10: at 100, back-to-back transactions take 115 ms each, at 10 about 30.
 - `linger.ms`, `batch.size`: batches of up to 1 MB; a flush does not wait for the linger time.
@@ -47,7 +48,7 @@ _CONSUMER: Final[dict[str, Any]] = {
     "enable.partition.eof": True,
     "fetch.queue.backoff.ms": 10,
     "fetch.wait.max.ms": 100,
-    "fetch.message.max.bytes": 4 * 1024 * 1024,
+    "fetch.message.max.bytes": 512 * 1024,
     "queued.max.messages.kbytes": 32 * 1024,
     "queued.min.messages": 20_000,
     "retry.backoff.ms": 50,
@@ -278,6 +279,9 @@ def within(deadline: float, attempt: Callable[[float], None], link: Link, doing:
             return
 
 
+_QUIET_POLLS: Final = 10
+
+
 def speaks_consumer_protocol(link: Link) -> bool:
     """Whether the brokers know KIP-848's group protocol in the version that is generally available (Kafka
     4.0).
@@ -287,14 +291,11 @@ def speaks_consumer_protocol(link: Link) -> bool:
     only. A broker that knows the request but has the feature switched off is found by the consumer itself,
     see `consumer.py`."""
     versions: dict[str, int] = {}
-    complete = threading.Event()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             for name, highest in re.findall(r"ApiKey (\w+) \(\d+\) Versions \d+\.\.(\d+)", record.getMessage()):
                 versions[name] = int(highest)
-            if "Updated enabled protocol features to" in record.getMessage() or "ApiVersions" in versions:
-                complete.set()
 
     private = logging.Logger(f"{__name__}.probe", logging.DEBUG)
     private.propagate = False
@@ -305,9 +306,12 @@ def speaks_consumer_protocol(link: Link) -> bool:
         probe.list_topics(timeout=link.timeout_s)
     except KafkaException as failure:
         raise link.mapped(failure, "ask which group protocols it speaks") from failure
-    for _ in range(20):
-        probe.poll(0.05)
-        if "Produce" in versions and complete.is_set():
+    known, quiet = 0, 0
+    for _ in range(200):  # the list was told before the topics were; its lines reach us one poll later
+        probe.poll(0.005)
+        quiet = quiet + 1 if len(versions) == known else 0
+        known = len(versions)
+        if "ConsumerGroupHeartbeat" in versions or (known and quiet >= _QUIET_POLLS):
             break
     return versions.get("ConsumerGroupHeartbeat", 0) >= 1
 

@@ -8,6 +8,7 @@ broker or the store, so also between a commit and the store's write, in a restor
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from pathlib import Path
 
@@ -35,12 +36,24 @@ def clean() -> dict[str, list[str]]:
 
 
 class Chaos:
-    def __init__(self, plan: Plan, root: Path, seed: int, *, disk: str, guarantee: str = "exactly_once") -> None:
+    """`feed` takes the next records where they do not go to topic in."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        root: Path,
+        seed: int,
+        *,
+        disk: str,
+        guarantee: str = "exactly_once",
+        feed: Callable[[Iterable[tuple[str, str, int]]], None] | None = None,
+    ) -> None:
         self.dice = random.Random(seed)
         self.scene = Scene(plan, root, disk=disk, guarantee=guarantee)
         self.scene.write_behind_ms = self.dice.choice((0, 300, 3000))
         self.topics = [name for name, _, _ in plan.internal_topics] + ["out"]
         self.changelogs = [name for name, kind, _ in plan.internal_topics if kind == "changelog"]
+        self.feed = feed or self.scene.feed
         self.fed = 0
         self.happened: list[str] = []
 
@@ -59,7 +72,7 @@ class Chaos:
 
     def _feed(self) -> None:
         count = min(self.dice.choice((0, 0, 1, 3)), RECORDS - self.fed)
-        self.scene.feed(record(number) for number in range(self.fed, self.fed + count))
+        self.feed(record(number) for number in range(self.fed, self.fed + count))
         self.fed += count
 
     def _turn(self, worker: Worker) -> None:

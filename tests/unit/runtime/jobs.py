@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from kstreampy.common import SerializationSchema, SimpleStringSchema, WatermarkStrategy
@@ -17,6 +16,7 @@ from kstreampy.datastream.connectors.kafka import (
 )
 from kstreampy.graph.compile import compile_plan
 from kstreampy.graph.plan import Plan
+from kstreampy.operators.connector import ConnectorSource
 
 GROUPS = 3
 
@@ -82,6 +82,14 @@ def totals(
     return compiled(env, application_id)
 
 
+def totals_of(parts: ConnectorSource) -> Plan:
+    """As `totals` in two stages behind a source that is not Kafka."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers = env.from_source(parts, WatermarkStrategy.no_watermarks(), "parts").uid("parts")
+    numbers.map(user_and_amount).key_by(lambda pair: pair[0]).sum(1).uid("total").sink_to(sink())
+    return compiled(env)
+
+
 def passing(*, bounded: bool = False, built: KafkaSourceBuilder | None = None, application_id: str = "app") -> Plan:
     """One stage without state: `user:amount` from topic in to topic out."""
     env = StreamExecutionEnvironment.get_execution_environment()
@@ -93,4 +101,4 @@ def passing(*, bounded: bool = False, built: KafkaSourceBuilder | None = None, a
     return compiled(env, application_id)
 
 
-__all__ = ["GROUPS", "Path", "compiled", "passing", "sink", "source", "totals", "user_and_amount"]
+__all__ = ["GROUPS", "compiled", "passing", "sink", "source", "totals", "totals_of", "user_and_amount"]

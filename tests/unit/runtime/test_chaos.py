@@ -3,12 +3,14 @@ judged by what readers of committed records see."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tests.unit.runtime.chaos import Chaos, clean
-from tests.unit.runtime.jobs import passing, totals
+from tests.unit.runtime.jobs import passing, totals, totals_of
+from tests.unit.runtime.parts import Parts
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -40,6 +42,19 @@ def test_stateless_exactly_once(seed: int, tmp_path: Path) -> None:
     chaos = Chaos(passing(), tmp_path, 4000 + seed, disk="kept")
     found = chaos.run()
     assert {user: len(amounts) for user, amounts in found.items()} == dict.fromkeys(clean(), 10), chaos.happened
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_source_that_is_not_kafka_exactly_once(seed: int, tmp_path: Path) -> None:
+    """It grows while the job runs; what was read of it is part of the checkpoint."""
+    parts = Parts({"p0": [], "p1": []}, bounded=False)
+
+    def feed(records: Iterable[tuple[str, str, int]]) -> None:
+        for _, value, part in records:
+            parts.values[f"p{part}"].append(value)
+
+    chaos = Chaos(totals_of(parts), tmp_path, 7000 + seed, disk="kept", feed=feed)
+    assert chaos.run() == clean(), chaos.happened
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -108,6 +108,16 @@ class TestTopics:
         ):
             lay_out(totals(), broker)
 
+    def test_a_finite_retention_is_told(self, broker: MemoryBroker, caplog: pytest.LogCaptureFixture) -> None:
+        """P49: unread records would be lost over a downtime."""
+        broker.create_topics([TopicSpec("app-total-repartition", 3, {"retention.ms": "3600000"})])
+        lay_out(totals(), broker)
+        assert "app-total-repartition has retention.ms=3600000: what is not read for so long is lost" in caplog.text
+        caplog.clear()
+        broker.delete_topics(["app-total-repartition"])
+        lay_out(totals(), broker)
+        assert caplog.text == ""
+
     def test_too_few_replicas(self, broker: MemoryBroker) -> None:
         """P47: every write would be refused."""
         broker.create_topics(
