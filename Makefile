@@ -13,15 +13,15 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo-installed
 	@$(BIN)/python examples/demo.py
 
-# The tests run also where lint found something, so that one run tells all.
-LINT := $(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/mypy --strict examples/*.py \
-	&& $(BIN)/lint-imports
+# One run tells all: every linter and all tests run, whatever the others found.
+LINT := status=0; $(BIN)/ruff check || status=1; $(BIN)/ruff format --check || status=1; $(BIN)/mypy || status=1; \
+	$(BIN)/mypy --strict examples/*.py || status=1; $(BIN)/lint-imports || status=1
 
 test: $(VENV)/.dev-installed
-	@status=0; $(LINT) || status=1; $(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; exit $$status
+	@$(LINT); $(BIN)/python -m pytest $(PYTEST_ARGS) || status=1; exit $$status
 
 lint: $(VENV)/.dev-installed
-	@$(LINT)
+	@$(LINT); exit $$status
 
 bench: $(VENV)/.dev-installed
 	@$(BIN)/python -m tests.bench

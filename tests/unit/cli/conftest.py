@@ -46,6 +46,7 @@ def execute():
 
 sys.modules["kstreampy.runtime.worker"] = types.ModuleType("worker")
 sys.modules["kstreampy.runtime.worker"].run_worker = run_worker
+sys.modules.pop("kstreampy.runtime.process", None)  # imports the worker by name
 """
 
 

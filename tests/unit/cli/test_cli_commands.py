@@ -28,6 +28,7 @@ def _nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     loggers = [logging.getLogger(), logging.getLogger("kstreampy")]
     before = [(list(logger.handlers), logger.level, logger.propagate) for logger in loggers]
     yield
+    sys.modules.pop("kstreampy.runtime.process", None)  # has the made-up worker's name
     for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
         logger.handlers[:] = handlers
         logger.setLevel(level)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from running import environment, results
 
 from kstreampy.common import Configuration, Duration, SimpleStringSchema, Time, Types, WatermarkStrategy
 from kstreampy.datastream import CheckpointConfig, CheckpointingMode, RuntimeExecutionMode, StreamExecutionEnvironment
@@ -22,6 +21,7 @@ from kstreampy.errors import JobError
 from kstreampy.graph.source import OffsetKind
 from kstreampy.operators.connector import Records
 from kstreampy.runtime.settings import Settings
+from tests.unit.datastream.running import environment, results
 
 
 def source(**settings):

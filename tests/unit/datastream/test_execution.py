@@ -4,12 +4,12 @@ import threading
 import time
 
 import pytest
-from running import environment, results, stream_of
 
 from kstreampy.common import JobClient, JobExecutionResult, JobStatus, Types
 from kstreampy.datastream import CloseableIterator, MapFunction, SinkFunction
 from kstreampy.datastream.launch import use
 from kstreampy.errors import JobError, RecordError
+from tests.unit.datastream.running import environment, results, stream_of
 
 ENDLESS = 10**12
 

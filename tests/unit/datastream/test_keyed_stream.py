@@ -3,7 +3,6 @@
 import warnings
 
 import pytest
-from running import environment, results, stream_of
 
 from kstreampy.common import Row, Types
 from kstreampy.datastream import (
@@ -20,6 +19,7 @@ from kstreampy.datastream import (
 from kstreampy.datastream.functions import NullByteKeySelector
 from kstreampy.datastream.state import ValueStateDescriptor
 from kstreampy.errors import JobError, RecordError
+from tests.unit.datastream.running import environment, results, stream_of
 
 ORDERS = [("a", 3), ("b", 1), ("a", 2), ("b", 5), ("a", 4)]
 

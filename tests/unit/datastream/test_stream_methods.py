@@ -5,7 +5,6 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from running import environment, results, stream_of
 
 from kstreampy.common import Row, Types
 from kstreampy.datastream import (
@@ -20,6 +19,7 @@ from kstreampy.datastream import (
     SinkFunction,
 )
 from kstreampy.errors import JobError, RecordError
+from tests.unit.datastream.running import environment, results, stream_of
 
 
 class AddOne(MapFunction):

@@ -1,7 +1,6 @@
 """From a drawing to stages: where it is cut, what things are called, and what is refused."""
 
 import pytest
-from drawing import compiled, environment, from_topic, shape, stateful_uids, to_topic, uids
 
 from kstreampy.common import JobExecutionResult, Types
 from kstreampy.datastream import DataStreamUtils, KeyedProcessFunction, MapFunction
@@ -12,6 +11,7 @@ from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
 from kstreampy.operators.operator import End, Tee
 from kstreampy.operators.stateless import FilterOperator, MapOperator
 from kstreampy.runtime.settings import Settings
+from tests.unit.graph.drawing import compiled, environment, from_topic, shape, stateful_uids, to_topic, uids
 
 
 class Nothing(KeyedProcessFunction):

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from drawing import compiled, environment, from_topic, to_topic
 
 from kstreampy.common import SimpleStringSchema, Types, WatermarkStrategy
 from kstreampy.datastream.connectors.kafka import (
@@ -13,6 +12,7 @@ from kstreampy.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from kstreampy.errors import JobError
+from tests.unit.graph.drawing import compiled, environment, from_topic, to_topic
 
 
 def parse(line):

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 
 import pytest
-from standin import NONE
 
 from kstreampy.errors import BrokerUnavailable, RecordError
 from kstreampy.operators.decode import PackedDecoder, TopicDecoder, assigned
 from kstreampy.serde.batch import Batch
 from kstreampy.serde.packed import Mark, pack
 from kstreampy.serde.typed import codec_for
+from tests.unit.operators.standin import NONE
 
 
 @dataclass

@@ -7,7 +7,6 @@ from decimal import Decimal
 from enum import Enum
 
 import pytest
-from standin import NONE, Collecting, FailingAt, batch, context, opened
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.common.types import Row
@@ -29,6 +28,7 @@ from kstreampy.operators.keyed import (
 )
 from kstreampy.serde.key import token
 from kstreampy.state.descriptor import ValueStateDescriptor
+from tests.unit.operators.standin import NONE, Collecting, FailingAt, batch, context, opened
 
 
 class Colour(Enum):

@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from standin import Collecting, batch, context, opened
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.common.types import Row, RowKind
@@ -29,6 +28,7 @@ from kstreampy.state.budget import CacheBudget
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.memory import MemoryStore
 from kstreampy.state.task_meta import LocalMeta
+from tests.unit.operators.standin import Collecting, batch, context, opened
 
 Pair = namedtuple("Pair", "name n")
 

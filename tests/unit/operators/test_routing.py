@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from standin import NONE, FakeOutlet, batch, context
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import JobError, RecordError
@@ -13,6 +12,7 @@ from kstreampy.serde.batch import MAX_WATERMARK, Batch
 from kstreampy.serde.key import partition_of, token
 from kstreampy.serde.packed import Mark, unpack
 from kstreampy.serde.typed import codec_for
+from tests.unit.operators.standin import NONE, FakeOutlet, batch, context
 
 
 def routed(select=lambda v: v, *, partitions=4, type_info=None, outlet=None, **task):

@@ -1,7 +1,6 @@
 """The ends of a chain: topics, record serializers, the console, sink functions and connectors' writers."""
 
 import pytest
-from standin import NONE, FakeOutlet, batch, context
 
 from kstreampy.common.kafka_record import KafkaRecordSerializationSchema, ProducerRecord
 from kstreampy.common.serialization import SimpleStringSchema
@@ -19,6 +18,7 @@ from kstreampy.operators.sink import (
 )
 from kstreampy.serde.key import token
 from kstreampy.state.descriptor import ValueStateDescriptor
+from tests.unit.operators.standin import NONE, FakeOutlet, batch, context
 
 
 def encode(value):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from standin import Collecting, FailingAt, batch, context, opened
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.common.types import Row
@@ -23,6 +22,7 @@ from kstreampy.operators.stateless import (
 )
 from kstreampy.serde.batch import Batch
 from kstreampy.serde.key import token
+from tests.unit.operators.standin import Collecting, FailingAt, batch, context, opened
 
 HEADERS = [[("h", b"1")], None, [("h", b"3"), ("h", None)]]
 

@@ -12,7 +12,6 @@ import confluent_kafka
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sameness import ATOMS, OBJECTS, Colour, Order, Plain, Point, Refused, Text, attempt, named, same
 
 from kstreampy.serde.key import (
     MAX_DEPTH,
@@ -25,6 +24,7 @@ from kstreampy.serde.key import (
     tokens,
     typed_bytes,
 )
+from sameness import ATOMS, OBJECTS, Colour, Order, Plain, Point, Refused, Text, attempt, named, same
 
 KEYS = ATOMS + OBJECTS
 

@@ -1,0 +1,164 @@
+"""`make bench`: every job on kstreampy beside its hand-written loop and the same job on Quix Streams, one after the other in
+one run on one real Kafka, so that the ratios mean something on a noisy machine.
+
+    python -m tests.bench [--count 1000000] [--rounds 3] [--jobs filter,sum,recount] [--no-quix] [--no-million]
+
+The broker is the first that tests find (`KSTREAMPY_TEST_BOOTSTRAP`, Docker, Apache Kafka from its jars). Prints records/s,
+CPU seconds and page faults of every run's median round, the ratios, and what is aimed at. Asserts nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.bench import data
+from tests.bench.meter import GUARANTEES, JOBS
+from tests.brokers.find import real_kafka
+
+SIDES = ("hand", "kstreampy", "quix")
+NAMES = {"filter": "JSON filter + map", "sum": "keyed sum, 10,000 keys", "recount": "re-key + count, two stages"}
+AIMS = {
+    "filter": "≥ 0.9 of the hand loop",
+    "sum": "≥ 0.9 of the hand loop, which recovers nothing; ≥ 10 × Quix",
+    "recount": "≥ 0.55 of the hand loop of filter + map; ≥ 10 × Quix",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """The median round of one side of one job under one guarantee."""
+
+    records_per_s: float
+    cpu_us: float
+    page_faults_per_1000: float
+
+
+def main() -> None:
+    options = parsed()
+    with (
+        tempfile.TemporaryDirectory(prefix="kstreampy-bench-kafka-") as directory,
+        real_kafka(Path(directory)) as broker,
+    ):
+        run(broker, options)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1_000_000, help="records for kstreampy and the hand loops")
+    parser.add_argument("--quix-count", type=int, default=100_000, help="records for Quix Streams")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--jobs", default=",".join(JOBS))
+    parser.add_argument("--no-quix", action="store_true")
+    parser.add_argument("--no-million", action="store_true")
+    return parser.parse_args()
+
+
+def run(bootstrap: str, options: argparse.Namespace) -> None:
+    inputs = {side: f"bench-{options.quix_count if side == 'quix' else options.count}" for side in SIDES}
+    data.fill(bootstrap, inputs["hand"], options.count)
+    sides = [side for side in SIDES if side != "quix" or not options.no_quix]
+    if "quix" in sides:
+        data.fill(bootstrap, inputs["quix"], options.quix_count)
+    results: dict[tuple[str, str, str], Result] = {}
+    for job in options.jobs.split(","):
+        for guarantee in GUARANTEES:
+            rounds: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+            for number in range(options.rounds):
+                for side in sides:
+                    if side == "quix" and number > 0:
+                        continue
+                    count = options.quix_count if side == "quix" else options.count
+                    say(f"{job} {guarantee} {side}, round {number + 1}")
+                    rounds[side].append(one(side, job, guarantee, bootstrap, inputs[side], count))
+            for side in sides:
+                results[job, guarantee, side] = median(rounds[side])
+    print(table(results, sides))
+    if not options.no_million:
+        say("a million distinct keys")
+        print(million(bootstrap, inputs["hand"], options.count))
+
+
+def one(side: str, job: str, guarantee: str, bootstrap: str, topic: str, count: int) -> dict[str, Any]:
+    """One run in a process of its own; its output is checked."""
+    module = {"hand": "hand_loops", "kstreampy": "kstreampy_jobs", "quix": "quix_jobs"}[side]
+    target = f"out-{job}-{guarantee}-{side}-{uuid.uuid4().hex[:8]}"
+    command = [sys.executable, "-m", f"tests.bench.{module}", job, guarantee, "--bootstrap", bootstrap]
+    command += ["--input", topic, "--output", target, "--count", str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    data.check(bootstrap, target, job, count)
+    line: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return line
+
+
+def median(lines: list[dict[str, Any]]) -> Result:
+    middle = sorted(lines, key=lambda line: line["records_per_s"])[len(lines) // 2]
+    records = middle["records"]
+    return Result(
+        statistics.median(line["records_per_s"] for line in lines),
+        middle["cpu_s"] / records * 1e6,
+        middle["page_faults"] / records * 1000,
+    )
+
+
+def table(results: dict[tuple[str, str, str], Result], sides: list[str]) -> str:
+    lines = ["", "| job | guarantee | side | records/s | CPU µs/record | page faults/1000 records | ratio to hand |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- |")
+    names = {"alo": "at-least-once", "eo": "exactly-once"}
+    for (job, guarantee, side), result in results.items():
+        ratio = result.records_per_s / results[job, guarantee, "hand"].records_per_s
+        lines.append(
+            f"| {NAMES[job]} | {names[guarantee]} | {side} | {result.records_per_s:,.0f} | {result.cpu_us:.2f} | "
+            f"{result.page_faults_per_1000:.0f} | {ratio:.2f} |"
+        )
+    lines.append("")
+    for job in dict.fromkeys(job for job, _, _ in results):
+        lines.append(f"{NAMES[job]}: aimed at {AIMS[job]}; exactly-once ≥ 0.7 of at-least-once")
+        mine = {guarantee: results[job, guarantee, "kstreampy"].records_per_s for guarantee in GUARANTEES}
+        lines.append(f"  exactly-once / at-least-once: {mine['eo'] / mine['alo']:.2f}")
+        for guarantee, rate in mine.items():
+            if "quix" in sides:
+                ratio = rate / results[job, guarantee, "quix"].records_per_s
+                lines.append(f"  {names[guarantee]}: {ratio:.1f} × Quix Streams")
+            if job == "recount" and ("filter", guarantee, "hand") in results:
+                ratio = rate / results["filter", guarantee, "hand"].records_per_s
+                lines.append(f"  {names[guarantee]}: {ratio:.2f} of the hand loop of filter + map")
+    return "\n".join(lines)
+
+
+def million(bootstrap: str, topic: str, count: int) -> str:
+    command = [sys.executable, "-m", "tests.bench.million", "--bootstrap", bootstrap, "--input", topic]
+    done = subprocess.run(
+        [*command, "--count", str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    line = json.loads(done.stdout.strip().splitlines()[-1])
+    return (
+        f"{line['keys']:,} distinct keys: peak resident memory {line['peak_rss_mb']} MB (aimed at < 600); after a clean stop "
+        f"ready in {line['restart_ready_s']} s (aimed at < 2) with {line['restored_records']:.0f} records replayed"
+    )
+
+
+def say(text: str) -> None:
+    """Progress, for the person who waits."""
+    print(f"… {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    main()
