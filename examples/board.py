@@ -9,15 +9,18 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import TextIO
+
+import msgspec
 
 TITLES = {"flights-by-origin": "airport", "flights-by-carrier": "airline"}
 CLEAR_LINE, LINES_UP = "\x1b[2K", "\x1b[{}A"
 
 
-class Result(NamedTuple):
-    """How the flights of one airport or airline have fared; delays are means in minutes."""
+class Result(msgspec.Struct, frozen=True):
+    """How the flights of one airport or airline (`key`) have fared; delays are means in minutes."""
 
+    key: str
     flights: int
     cancelled: int
     departure_delay: float | None
@@ -38,10 +41,9 @@ class Board:
     def redraws(self) -> bool:
         return self.out.isatty()
 
-    def take(self, topic: str, value: dict[str, Any]) -> None:
+    def take(self, topic: str, result: Result) -> None:
         """One result. Every flight counts one further, so a count that is not the next one was lost, doubled or swapped."""
-        key = value.pop("key")
-        result = Result(**value)
+        key = result.key
         before = self.newest[topic].get(key)
         if result.flights != (before.flights if before else 0) + 1:
             self.out_of_step.append(f"{topic} {key}: {result.flights} after {before.flights if before else 'nothing'}")
@@ -81,13 +83,13 @@ def expected(file: Path, branches: Mapping[str, str]) -> dict[str, dict[str, Res
         for row in csv.DictReader(io.TextIOWrapper(data, "utf-8")):
             for column, topic in branches.items():
                 delays[topic].setdefault(row[column], []).append((row["dep_delay"], row["arr_delay"]))
-    return {topic: {key: _result(rows) for key, rows in keys.items()} for topic, keys in delays.items()}
+    return {topic: {key: _result(key, rows) for key, rows in keys.items()} for topic, keys in delays.items()}
 
 
-def _result(rows: list[tuple[str, str]]) -> Result:
+def _result(key: str, rows: list[tuple[str, str]]) -> Result:
     departures = [int(departure) for departure, _ in rows if departure != "NA"]
     arrivals = [int(arrival) for _, arrival in rows if arrival != "NA"]
-    return Result(len(rows), len(rows) - len(departures), _mean(departures), _mean(arrivals))
+    return Result(key, len(rows), len(rows) - len(departures), _mean(departures), _mean(arrivals))
 
 
 def _mean(numbers: list[int]) -> float | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 import msgspec
-from board import Board, differences, expected
+from board import Board, Result, differences, expected
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -37,6 +37,7 @@ class Follower:
 
     def __init__(self, bootstrap: str, board: Board) -> None:
         self._board = board
+        self._decode = msgspec.json.Decoder(Result).decode
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -58,7 +59,7 @@ class Follower:
             for message in self._consumer.consume(2000, min(left, 0.05)):
                 error = message.error()
                 if error is None:
-                    self._board.take(str(message.topic()), msgspec.json.decode(message.value() or b""))
+                    self._board.take(str(message.topic()), self._decode(message.value() or b""))
                 elif error.code() == KafkaError._PARTITION_EOF:
                     self._ends += 1
                 else:

@@ -117,7 +117,10 @@ class SumOperator(RollingOperator):
     def _combine(self, entries: dict[Token, Any], keys: list[Token], values: list[Any], results: list[Any]) -> None:
         kinds = set(map(type, values))
         if kinds == {dict} and self.is_name:
-            self._add_dicts(entries, keys, values, results.append)
+            if self.out.may_change_values or self.out.keeps_values:
+                self._add_dicts(entries, keys, values, results.append)
+            else:
+                self._add_in_place(entries, keys, values, results.append)
         elif kinds == {tuple} and self.position == 1:
             self._add_tuples(entries, keys, values, results.append)
         else:
@@ -137,6 +140,31 @@ class SumOperator(RollingOperator):
             elif so_far is not None:
                 value = self.combine(so_far, value)
             entries[key] = value
+            append(value)
+
+    def _add_in_place(
+        self, entries: dict[Token, Any], keys: list[Token], values: list[Any], append: Callable[[Any], None]
+    ) -> None:
+        """Where what follows encodes its values on the spot, a key's dict may be changed instead of copied, once per
+        batch: what was emitted before is encoded by then."""
+        get = entries.get
+        name = self.position
+        changed: set[Token] = set()
+        for key, value in zip(keys, values, strict=True):
+            so_far = get(key)
+            if so_far is None:
+                entries[key] = value
+                changed.add(key)
+            elif so_far.__class__ is not dict:
+                value = entries[key] = self.combine(so_far, value)
+            elif key in changed:
+                total = so_far[name] + value[name]
+                value = entries[key] = so_far.copy()
+                value[name] = total
+            else:
+                so_far[name] += value[name]
+                changed.add(key)
+                value = so_far
             append(value)
 
     def _add_tuples(

@@ -13,7 +13,6 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -110,8 +109,8 @@ def board(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("board")
 
 
-def result(key: str, flights: int, delay: float = 1.0) -> dict[str, Any]:
-    return {"key": key, "flights": flights, "cancelled": 0, "departure_delay": delay, "arrival_delay": None}
+def result(key: str, flights: int, delay: float = 1.0) -> tuple[str, int, int, float, None]:
+    return key, flights, 0, delay, None
 
 
 @pytest.mark.parametrize(
@@ -125,11 +124,11 @@ def result(key: str, flights: int, delay: float = 1.0) -> dict[str, Any]:
         ([result("EWR", 1), result("EWR", 2), result("XXX", 1)], ["XXX", "plain Python None"]),
     ],
 )
-def test_the_demo_notices_what_is_wrong(board: ModuleType, results: list[dict[str, Any]], wrong: list[str]) -> None:
+def test_the_demo_notices_what_is_wrong(board: ModuleType, results: list[tuple[object, ...]], wrong: list[str]) -> None:
     shown = board.Board(io.StringIO())
     for one in results:
-        shown.take("flights-by-origin", one)
-    wanted = {"flights-by-origin": {"EWR": board.Result(2, 0, 1.0, None)}}
+        shown.take("flights-by-origin", board.Result(*one))
+    wanted = {"flights-by-origin": {"EWR": board.Result("EWR", 2, 0, 1.0, None)}}
     found = board.differences(shown, wanted)
     assert bool(found) == bool(wrong)
     for text in wrong:
@@ -142,10 +141,10 @@ def test_on_a_terminal_the_board_is_drawn_in_place(board: ModuleType) -> None:
             return True
 
     shown = board.Board(Terminal())
-    shown.take("flights-by-origin", result("EWR", 1))
+    shown.take("flights-by-origin", board.Result(*result("EWR", 1)))
     shown.show(1.0)
     lines = shown.out.getvalue().count("\n")
-    shown.take("flights-by-carrier", result("UA", 1))
+    shown.take("flights-by-carrier", board.Result(*result("UA", 1)))
     shown.show(2.0)
     assert f"\x1b[{lines}A" in shown.out.getvalue()
     assert re.search(r"UA +1 +0 +\+1\.0 +-\n", shown.out.getvalue())

@@ -386,11 +386,30 @@ def test_later_steps_cannot_reach_the_state_of_a_rolling_step(changing):
     assert out.values[2] == ("a", 5, [1])
 
 
+def test_a_dict_summed_in_place_is_right_within_a_batch_and_over_batches():
+    """Where what follows encodes on the spot: a key that occurs several times in one batch gives each of its totals."""
+    encoded = []
+
+    class Encoding(Collecting):
+        may_change_values = False
+
+        def process(self, batch):
+            encoded.extend(dict(value) for value in batch.values)
+
+    operator = SumOperator("s", "uid", Field("n"), None)
+    opened(operator, out=Encoding())
+    for _ in range(2):
+        operator.process(batch({"n": 1}, {"n": 10}, {"n": 2}, {"n": 3}, keys=["a", "b", "a", "a"]))
+    assert [value["n"] for value in encoded] == [1, 10, 3, 6, 7, 20, 9, 12]
+    assert operator.cache.entries == {"a": {"n": 12}, "b": {"n": 20}}
+
+
 @SHAPED
 def test_what_a_route_still_holds_stays_as_it_was(position, make):
     """A step behind that keeps values, and does not change them, gets the kept objects themselves."""
     out = Collecting()
     out.may_change_values = False
+    out.keeps_values = True
     operator = SumOperator("s", "uid", Field(position), None)
     opened(operator, out=out)
     for n in range(1, 4):
