@@ -117,7 +117,9 @@ class Plan:
         return {origin.bootstrap_servers for _, origin in self.topic_inputs() if origin.bootstrap_servers}
 
     def needs_kafka(self) -> bool:
-        return bool(self.topic_inputs())
+        """Whether it reads or writes topics of the user's."""
+        written = any(step.writes is not None for stage in self.stages for step in stage.steps())
+        return written or bool(self.topic_inputs())
 
     def explain(self, form: str) -> str:
         """The plan as text, json, mermaid or dot."""

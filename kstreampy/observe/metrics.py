@@ -62,9 +62,7 @@ class Metrics:
             "records_late", "Records dropped for being later than the allowed lateness", ("stage", "step")
         )
         self._lag = self._gauge("lag_records", "Records between a task's position and the end", _SOURCE)
-        self._watermark = self._gauge(
-            "watermark_milliseconds", "Watermark of a task, milliseconds since 1970", _TASK
-        )
+        self._watermark = self._gauge("watermark_milliseconds", "Watermark of a task, milliseconds since 1970", _TASK)
 
     def _declare_checkpoint(self) -> None:
         self._checkpoint_seconds = Histogram(
@@ -85,21 +83,15 @@ class Metrics:
         self._cache_bytes = self._gauge("state_cache_bytes", "Estimated size of objects in the state cache")
         self._open_iterators = self._gauge("state_open_iterators", "Iterators over state that are open")
         self._restore_done = self._gauge("restore_records_done", "Changelog records replayed so far", _TASK)
-        self._restore_total = self._gauge(
-            "restore_records_total", "Changelog records to replay in all", _TASK
-        )
+        self._restore_total = self._gauge("restore_records_total", "Changelog records to replay in all", _TASK)
         self._timers = self._gauge("timers", "Timers that wait in a task", _TASK)
 
     def _declare_worker(self) -> None:
         self._tasks = self._gauge("tasks", "Tasks that this worker runs", ("stage",))
         self._rebalances = self._counter("rebalances", "Changes of a stage's assignment", ("stage", "reason"))
-        self._loop_seconds = self._counter(
-            "loop_seconds", "Time of the worker's loop by what it did", ("share",)
-        )
+        self._loop_seconds = self._counter("loop_seconds", "Time of the worker's loop by what it did", ("share",))
         self._shares = {share: self._loop_seconds.labels(share) for share in LOOP_SHARES}
-        self._poll_gap = self._gauge(
-            "poll_gap_seconds", "Longest time between two polls since the last scrape"
-        )
+        self._poll_gap = self._gauge("poll_gap_seconds", "Longest time between two polls since the last scrape")
         self._poll_gap_longest = 0.0
         self._poll_gap.set_function(self._take_poll_gap)
         self._broker_up = self._gauge("broker_up", "1 while the broker answers, else 0")

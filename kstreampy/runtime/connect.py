@@ -24,7 +24,7 @@ def broker_factory(plan: Plan, settings: Settings) -> Callable[[], Broker]:
         return partial(_kafka, servers, settings)
     if plan.needs_kafka():
         raise JobError(
-            "the job reads topics, but no Kafka cluster is named: use KafkaSource.builder().set_bootstrap_servers(...), "
+            "the job reads or writes topics, but no Kafka cluster is named: use KafkaSource.builder().set_bootstrap_servers(...), "
             "--bootstrap-servers or KSTREAMPY_BOOTSTRAP_SERVERS"
         )
     cluster = MemoryCluster()

@@ -26,7 +26,6 @@ from kstreampy.state.cache import MAX_VALUE_BYTES, ValueCache
 from kstreampy.state.store import Entry, Store
 from kstreampy.state.task_meta import LocalMeta
 
-
 _log = logging.getLogger(__name__)
 
 _MOST_BEHIND = 20_000
@@ -245,7 +244,9 @@ class KeyedState:
             if self._behind:
                 self._write_out()
         except (StateCorrupted, OSError) as error:
-            _log.warning("the store at %s could not be brought up to date as it was closed: %s", self._store.path, error)
+            _log.warning(
+                "the store at %s could not be brought up to date as it was closed: %s", self._store.path, error
+            )
         finally:
             self._behind = {}
             self._store.close()

@@ -2,7 +2,7 @@
 
 "kafka", a real one, is the first of: `KSTREAMPY_TEST_BOOTSTRAP`; Docker, through testcontainers; Apache
 Kafka's jars through Java and Maven. "embedded" is the broker that `kstreampy broker` starts. What cannot
-run here is skipped with the reason, or fails when `KSTREAMPY_REQUIRE_BROKERS=1` (set in CI)."""
+run here is skipped with the reason, or fails when `KSTREAMPY_TEST_REQUIRE_BROKERS=1` (set in CI)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.brokers.kafka import FAST_CRASHES, KafkaProcess, missing
 
 def unable(reason: str) -> NoReturn:
     """Skips the test, or fails it where all brokers are required."""
-    if os.environ.get("KSTREAMPY_REQUIRE_BROKERS") == "1":
-        pytest.fail(f"KSTREAMPY_REQUIRE_BROKERS=1, but: {reason}", pytrace=False)
+    if os.environ.get("KSTREAMPY_TEST_REQUIRE_BROKERS") == "1":
+        pytest.fail(f"KSTREAMPY_TEST_REQUIRE_BROKERS=1, but: {reason}", pytrace=False)
     pytest.skip(reason)
 
 

@@ -10,14 +10,14 @@ from tests.brokers import find
 
 
 def test_missing_broker_skips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("KSTREAMPY_REQUIRE_BROKERS", raising=False)
+    monkeypatch.delenv("KSTREAMPY_TEST_REQUIRE_BROKERS", raising=False)
     monkeypatch.setattr(find, "installed", lambda: False)
     with pytest.raises(pytest.skip.Exception, match="not installed"), find.embedded(tmp_path):
         pass
 
 
 def test_missing_broker_fails_where_required(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KSTREAMPY_REQUIRE_BROKERS", "1")
+    monkeypatch.setenv("KSTREAMPY_TEST_REQUIRE_BROKERS", "1")
     monkeypatch.setattr(find, "missing", lambda: "no java")
     with pytest.raises(pytest.fail.Exception, match="no java"), find.own_kafka(tmp_path):
         pass

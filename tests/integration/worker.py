@@ -30,7 +30,15 @@ class Worker:
         self.starts += 1
         self.directory.mkdir(parents=True, exist_ok=True)
         log = open(self.log_path, "ab")  # noqa: SIM115  # the child's, closed here once it has it
-        command = [sys.executable, "-m", "kstreampy_cli", "run", str(JOBS / self.job), "--state-dir", str(self.directory)]
+        command = [
+            sys.executable,
+            "-m",
+            "kstreampy_cli",
+            "run",
+            str(JOBS / self.job),
+            "--state-dir",
+            str(self.directory),
+        ]
         command += [*self.options, "--", *self.arguments]
         self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"})
         log.close()

@@ -33,10 +33,7 @@ class GroupLaws:
         member.poll_for(3)
         assert member.consumer.assignment() == set(partitions)
         assert sorted(message.value() or b"" for message in member.messages) == [b"0", b"1", b"2"]
-        assert (
-            sorted(p for _, event, named in member.journal for p in named if event == "assigned")
-            == partitions
-        )
+        assert sorted(p for _, event, named in member.journal for p in named if event == "assigned") == partitions
 
     def test_starts_are_honoured(self, scene: Scene) -> None:
         first, second, third = _partitions(scene.topic(partitions=3), count=3)
@@ -145,8 +142,7 @@ class GroupLaws:
         )
         for member in members:
             numbers = {
-                topic: sorted(p.partition for p in member.consumer.assignment() if p.topic == topic)
-                for topic in topics
+                topic: sorted(p.partition for p in member.consumer.assignment() if p.topic == topic) for topic in topics
             }
             assert numbers[topics[0]] == numbers[topics[1]]
             assert len(numbers[topics[0]]) == 2
@@ -186,9 +182,7 @@ class GroupLaws:
         first.poll_for(4)
         second = scene.member(group, [topic], name="second", journal=journal, commit_on_revoke=True)
         send()
-        poll_until(
-            lambda: _split([first, second], partitions), first.poll, second.poll, waits_for="the handing over"
-        )
+        poll_until(lambda: _split([first, second], partitions), first.poll, second.poll, waits_for="the handing over")
         send()
         first.consumer.close()
         second.poll_until_assigned(set(partitions))
@@ -221,9 +215,7 @@ class GroupLaws:
             scene.send(topic, b"v", partition=partition.partition)
         back = scene.member(group, [topic], name="back", instance_id=f"{group}-0")
         poll_until(
-            lambda: (
-                back.consumer.assignment() == had and len(back.messages) == 2 and len(second.messages) == 2
-            ),
+            lambda: back.consumer.assignment() == had and len(back.messages) == 2 and len(second.messages) == 2,
             back.poll,
             second.poll,
             waits_for="the member to come back to its own",

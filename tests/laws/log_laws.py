@@ -104,9 +104,7 @@ class LogLaws:
         poll_until(lambda: reader.positions() == {partition: 20}, poll, waits_for="20 messages")
         reader.close()
         assert max(map(len, polled)) <= 7
-        assert values([message for messages in polled for message in messages]) == [
-            b"%d" % n for n in range(20)
-        ]
+        assert values([message for messages in polled for message in messages]) == [b"%d" % n for n in range(20)]
 
     def test_reader_begins_at_the_offsets_given_and_can_be_assigned_anew(self, scene: Scene) -> None:
         topic = scene.topic(partitions=2)
@@ -157,9 +155,7 @@ class LogLaws:
 
         def read() -> None:
             reader.assign({missing: 0})
-            poll_until(
-                lambda: False, lambda: reader.poll(10, POLL_S), waits_for="the error", wait_s=MISSING_S
-            )
+            poll_until(lambda: False, lambda: reader.poll(10, POLL_S), waits_for="the error", wait_s=MISSING_S)
 
         with pytest.raises(JobError, match=missing.topic):
             read()

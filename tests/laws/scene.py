@@ -33,9 +33,7 @@ MISSING_S = 75.0
 POLL_S = 0.1
 
 
-def poll_until(
-    done: Callable[[], bool], *polls: Callable[[], object], waits_for: str, wait_s: float = WAIT_S
-) -> None:
+def poll_until(done: Callable[[], bool], *polls: Callable[[], object], waits_for: str, wait_s: float = WAIT_S) -> None:
     """Calls `polls` in turn until `done`; fails with `waits_for` after `wait_s`."""
     deadline = time.monotonic() + wait_s
     while not done():
@@ -116,9 +114,7 @@ class Member:
 
     def poll_for(self, count: int) -> None:
         """Polls until `count` messages have come in all."""
-        poll_until(
-            lambda: len(self.messages) >= count, self.poll, waits_for=f"{count} messages of {self.name}"
-        )
+        poll_until(lambda: len(self.messages) >= count, self.poll, waits_for=f"{count} messages of {self.name}")
 
     def poll_until_assigned(self, partitions: set[TopicPartition]) -> None:
         poll_until(
@@ -219,9 +215,7 @@ class Scene:
         """The ends of partitions without an open transaction. Markers follow a commit or abort by a
         moment."""
         poll_until(
-            lambda: (
-                self.broker.end_offsets(partitions) == self.broker.end_offsets(partitions, committed=False)
-            ),
+            lambda: self.broker.end_offsets(partitions) == self.broker.end_offsets(partitions, committed=False),
             waits_for=f"the markers of transactions in {partitions}",
         )
         return self.broker.end_offsets(partitions)

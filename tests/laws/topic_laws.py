@@ -74,9 +74,7 @@ class TopicLaws:
         for timestamp in (100, 200, 300):
             producer.produce(partition.topic, b"v", None, 0, None, None, timestamp, None)
             producer.flush()
-        found = {
-            ts: scene.broker.offsets_at({partition: ts})[partition] for ts in (1, 100, 101, 200, 300, 301)
-        }
+        found = {ts: scene.broker.offsets_at({partition: ts})[partition] for ts in (1, 100, 101, 200, 300, 301)}
         assert found == {1: 0, 100: 0, 101: 1, 200: 1, 300: 2, 301: 3}
 
     def test_deleted_records_move_the_begin(self, scene: Scene) -> None:

@@ -38,9 +38,7 @@ class TestFaults:
         assert scene.read(out.topic) == []
         assert scene.broker.committed("group", [source]) == {}
 
-    def test_commit_that_is_applied_though_the_client_gets_an_error(
-        self, scene: Scene, cluster: MemoryCluster
-    ) -> None:
+    def test_commit_that_is_applied_though_the_client_gets_an_error(self, scene: Scene, cluster: MemoryCluster) -> None:
         source, out = TopicPartition(scene.topic(), 0), TopicPartition(scene.topic(), 0)
         member = scene.member("group", [source.topic])
         member.poll()
@@ -54,9 +52,7 @@ class TestFaults:
         assert scene.broker.committed("group", [source]) == {source: Position(1)}
 
     @pytest.mark.parametrize("applied", [False, True])
-    def test_producer_in_doubt_must_be_discarded(
-        self, scene: Scene, cluster: MemoryCluster, applied: bool
-    ) -> None:
+    def test_producer_in_doubt_must_be_discarded(self, scene: Scene, cluster: MemoryCluster, applied: bool) -> None:
         topic = scene.topic()
         producer = scene.producer("id")
         producer.begin()
@@ -94,9 +90,7 @@ class TestFaults:
         member.consumer.commit({partition: Position(5)})
         assert scene.broker.committed("group", [partition]) == {partition: Position(5)}
 
-    def test_delivery_that_fails_spoils_the_transaction_until_abort(
-        self, scene: Scene, cluster: MemoryCluster
-    ) -> None:
+    def test_delivery_that_fails_spoils_the_transaction_until_abort(self, scene: Scene, cluster: MemoryCluster) -> None:
         topic = scene.topic()
         producer = scene.producer("id")
         producer.begin()
@@ -113,9 +107,7 @@ class TestFaults:
         producer.commit([])
         assert values(scene.read(topic)) == [b"again"]
 
-    def test_delivery_error_outside_a_transaction_is_raised_once(
-        self, scene: Scene, cluster: MemoryCluster
-    ) -> None:
+    def test_delivery_error_outside_a_transaction_is_raised_once(self, scene: Scene, cluster: MemoryCluster) -> None:
         topic = scene.topic()
         producer = scene.producer()
         cluster.fail_next_delivery(topic)
@@ -128,9 +120,7 @@ class TestFaults:
         assert receipt.offset is None
         assert values(scene.read(topic)) == [b"arrives"]
 
-    def test_transaction_that_times_out_is_aborted_and_fenced(
-        self, scene: Scene, cluster: MemoryCluster
-    ) -> None:
+    def test_transaction_that_times_out_is_aborted_and_fenced(self, scene: Scene, cluster: MemoryCluster) -> None:
         partition = TopicPartition(scene.topic(), 0)
         producer = scene.producer("id")
         producer.begin()
@@ -150,9 +140,7 @@ class TestFaults:
 
 
 class TestMembership:
-    def test_expelled_member_loses_its_partitions_and_joins_anew(
-        self, scene: Scene, cluster: MemoryCluster
-    ) -> None:
+    def test_expelled_member_loses_its_partitions_and_joins_anew(self, scene: Scene, cluster: MemoryCluster) -> None:
         partition = TopicPartition(scene.topic(), 0)
         first = scene.member("group", [partition.topic], name="first")
         first.poll()

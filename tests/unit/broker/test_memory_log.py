@@ -74,9 +74,7 @@ class TestTopics:
             TopicSpec("fine", 1, {"cleanup.policy": "compacted"}),
         ],
     )
-    def test_impossible_topics_are_refused_and_nothing_is_created(
-        self, scene: Scene, spec: TopicSpec
-    ) -> None:
+    def test_impossible_topics_are_refused_and_nothing_is_created(self, scene: Scene, spec: TopicSpec) -> None:
         with pytest.raises(BrokerRefused):
             scene.broker.create_topics([TopicSpec("good", 1), spec])
         assert scene.broker.topics(["good", "fine"]) == {}

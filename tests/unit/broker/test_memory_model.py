@@ -135,9 +135,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(timestamp=st.integers(0, 60))
     def look_up_timestamp(self, timestamp: int) -> None:
         visible = self._visible(self.begin, self._stable())
-        expected = next(
-            (offset for offset, value in visible if int(value or b"0") >= timestamp), self._stable()
-        )
+        expected = next((offset for offset, value in visible if int(value or b"0") >= timestamp), self._stable())
         assert self.broker.offsets_at({LOG: timestamp}) == {LOG: expected}
 
     @invariant()
@@ -155,9 +153,7 @@ class LogModel(RuleBasedStateMachine):
         assert reader.positions() == {LOG: self._stable()}
 
 
-LogModel.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
-)
+LogModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, derandomize=True)
 TestLogModel = LogModel.TestCase
 
 

@@ -262,9 +262,7 @@ def test_config_prints_values_and_origins_and_no_secret(
     assert "hunter22" not in as_json
 
 
-def test_config_explains_what_cannot_be_known(
-    job_file: JobFileMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_explains_what_cannot_be_known(job_file: JobFileMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSTREAMPY_APLICATION_ID", "x")
     message = error_of(kstreampy_command("config", job_file("execute()\n")), 2)
     assert "KSTREAMPY_APLICATION_ID" in message

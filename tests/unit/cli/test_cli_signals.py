@@ -62,9 +62,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_job_commits_and_ends_with_0(
-    start: Start, job_file: JobFileMaker, number: signal.Signals
-) -> None:
+def test_a_stopped_job_commits_and_ends_with_0(start: Start, job_file: JobFileMaker, number: signal.Signals) -> None:
     process = start("run", job_file(WAITS))
     assert line_of(process) == "working job None"
     process.send_signal(number)
@@ -102,12 +100,8 @@ def test_probes_answer_while_the_job_runs(start: Start, job_file: JobFileMaker) 
     assert process.wait(20) == 0
 
 
-def test_several_workers_have_places_of_their_own_and_stop_together(
-    start: Start, job_file: JobFileMaker
-) -> None:
-    process = start(
-        "run", job_file(WAITS), "--workers", "2", "--http-port", "0", "--bootstrap-servers", "none:1"
-    )
+def test_several_workers_have_places_of_their_own_and_stop_together(start: Start, job_file: JobFileMaker) -> None:
+    process = start("run", job_file(WAITS), "--workers", "2", "--http-port", "0", "--bootstrap-servers", "none:1")
     assert {line_of(process), line_of(process)} == {"working worker-0 None", "working worker-1 None"}
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)

@@ -84,9 +84,7 @@ def test_a_port_in_use_is_refused_with_what_to_do() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(
-            JobError, match=rf"127\.0\.0\.1:{port} \(.*in use.*\): choose another --http-port"
-        ):
+        with pytest.raises(JobError, match=rf"127\.0\.0\.1:{port} \(.*in use.*\): choose another --http-port"):
             HttpServer("127.0.0.1", port, Metrics(), Health())
 
 

@@ -84,9 +84,7 @@ def test_age_of_the_last_checkpoint() -> None:
 def test_shares_of_the_loop_are_there_from_the_beginning(metrics: Metrics) -> None:
     metrics.loop_time("poll", 0.5)
     metrics.loop_time("poll", 0.25)
-    shares = {
-        share: metrics.values()[f'kstreampy_loop_seconds_total{{share="{share}"}}'] for share in LOOP_SHARES
-    }
+    shares = {share: metrics.values()[f'kstreampy_loop_seconds_total{{share="{share}"}}'] for share in LOOP_SHARES}
     assert shares == {"poll": 0.75, "process": 0, "checkpoint": 0, "idle": 0}
     with pytest.raises(KeyError):
         metrics.loop_time("lunch", 1)

@@ -39,9 +39,7 @@ def toml(folder: Path, text: str) -> Path:
         ("fl", 5, "command line"),
     ],
 )
-def test_later_layers_win_and_the_origin_is_known(
-    tmp_path: Path, layers: str, value: int, origin: str
-) -> None:
+def test_later_layers_win_and_the_origin_is_known(tmp_path: Path, layers: str, value: int, origin: str) -> None:
     resolved = resolve(
         {"workers": 2} if "c" in layers else {},
         toml(tmp_path, "workers = 3") if "f" in layers else None,
@@ -53,9 +51,7 @@ def test_later_layers_win_and_the_origin_is_known(
 
 
 def test_kafka_settings_merge_key_by_key(tmp_path: Path) -> None:
-    file = toml(
-        tmp_path, '[kafka]\nsecurity.protocol = "SASL_SSL"\n"sasl.username" = "from file"\nlinger.ms = 5\n'
-    )
+    file = toml(tmp_path, '[kafka]\nsecurity.protocol = "SASL_SSL"\n"sasl.username" = "from file"\nlinger.ms = 5\n')
     resolved = resolve(
         {"kafka": {"client.id": "a"}},
         file,
@@ -125,9 +121,7 @@ def test_plain_numbers_are_in_the_units_of_the_name() -> None:
         ({"kafka": {"a": [1]}}, {}, ["kafka.a", "list"]),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(
-    code: dict[str, object], env: dict[str, str], said: list[str]
-) -> None:
+def test_what_is_wrong_is_said_with_its_place(code: dict[str, object], env: dict[str, str], said: list[str]) -> None:
     with pytest.raises(JobError) as raised:
         resolve(code, None, env, {})
     for part in said:
@@ -205,9 +199,7 @@ def test_settings_do_not_change_and_do_not_read_the_environment(monkeypatch: pyt
 
 
 def test_secrets_are_masked_wherever_settings_are_shown() -> None:
-    resolved = resolve(
-        {}, None, {"KSTREAMPY_KAFKA_SASL_PASSWORD": "hunter22"}, {"kafka": {"client.id": "me"}}
-    )
+    resolved = resolve({}, None, {"KSTREAMPY_KAFKA_SASL_PASSWORD": "hunter22"}, {"kafka": {"client.id": "me"}})
     rows = {name: value for name, value, _ in resolved.rows()}
     assert rows["kafka.sasl.password"] == MASK
     assert rows["kafka.client.id"] == "me"

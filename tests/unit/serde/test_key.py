@@ -12,6 +12,7 @@ import confluent_kafka
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sameness import ATOMS, OBJECTS, Colour, Order, Plain, Point, Refused, Text, attempt, named, same
 
 from kstreampy.serde.key import (
     MAX_DEPTH,
@@ -24,7 +25,6 @@ from kstreampy.serde.key import (
     tokens,
     typed_bytes,
 )
-from sameness import ATOMS, OBJECTS, Colour, Order, Plain, Point, Refused, Text, attempt, named, same
 
 KEYS = ATOMS + OBJECTS
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
+from sameness import VALUES_AND_KEYS, Refused, attempt, same
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from kstreampy.serde.key import tokens
 from kstreampy.serde.packed import VERSION, Mark, pack, pack_marks, pack_split, unpack
 from kstreampy.serde.typed import SELF_DESCRIBING, codec_for
-from sameness import VALUES_AND_KEYS, Refused, attempt, same
 
 MARK = Mark("orders-sum", 3, 1_700_000_000_000)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sameness import Order, Plain, Point, attempt, named, same
 
 from kstreampy.common.time import Instant
 from kstreampy.common.typeinfo import ExternalTypeInfo, LocalTimeTypeInfo, TypeInformation, Types
 from kstreampy.common.types import Row, RowKind
 from kstreampy.serde import column, value
 from kstreampy.serde.typed import SELF_DESCRIBING, codec_for
-from sameness import Order, Plain, Point, attempt, named, same
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 ROW = Types.ROW_NAMED(["id", "at", "parts"], [Types.STRING(), Types.INSTANT(), Types.LIST(Types.TUPLE([Types.LONG()]))])

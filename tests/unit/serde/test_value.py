@@ -11,14 +11,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 import pytest
+import sameness
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
-
-from kstreampy.common.types import RowKind
-from kstreampy.serde import column, value
-from kstreampy.serde.classname import class_of, name_of, read_as_main
-import sameness
 from sameness import (
     ATOMS,
     CONTAINERS,
@@ -35,6 +31,10 @@ from sameness import (
     named,
     same,
 )
+
+from kstreampy.common.types import RowKind
+from kstreampy.serde import column, value
+from kstreampy.serde.classname import class_of, name_of, read_as_main
 
 VALUES = [None, *ATOMS, *OBJECTS, *CONTAINERS]
 
