@@ -24,8 +24,8 @@ def broker_factory(plan: Plan, settings: Settings) -> Callable[[], Broker]:
         return partial(_kafka, servers, settings)
     if plan.needs_kafka():
         raise JobError(
-            "the job reads or writes topics, but no Kafka cluster is named: use KafkaSource.builder().set_bootstrap_servers(...), "
-            "--bootstrap-servers or KSTREAMPY_BOOTSTRAP_SERVERS"
+            "the job reads or writes topics, but no Kafka cluster is named: use set_bootstrap_servers(...) of the source's or "
+            "sink's builder, --bootstrap-servers or KSTREAMPY_BOOTSTRAP_SERVERS"
         )
     cluster = MemoryCluster()
     return lambda: MemoryBroker(cluster)
