@@ -48,9 +48,22 @@ def encode(value: Any) -> bytes:
     return TAG + encode_bare(value)
 
 
+_AT_ONCE = 256
+"""Values checked and then encoded while the processor's cache still has them."""
+
+
 def encode_each(values: list[Any]) -> list[bytes]:
-    """As `encode` of every value, in order; quicker where all are plain scalars, or flat tuples or dicts of them (checked
+    """As `encode` of every value, in order; quicker where they are plain scalars, or flat tuples or dicts of them (checked
     at C speed)."""
+    if len(values) <= _AT_ONCE:
+        return _encode_each(values)
+    encoded: list[bytes] = []
+    for start in range(0, len(values), _AT_ONCE):
+        encoded += _encode_each(values[start : start + _AT_ONCE])
+    return encoded
+
+
+def _encode_each(values: list[Any]) -> list[bytes]:
     kinds = set(map(type, values))
     try:
         if PLAIN.issuperset(kinds):

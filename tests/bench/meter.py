@@ -56,4 +56,7 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--input", required=True, help="a topic that `tests.bench.data fill` made")
     parser.add_argument("--output", required=True, help="a topic to write to; made when it is missing")
     parser.add_argument("--count", type=int, default=1_000_000, help="stop after so many input records")
+    parser.add_argument(
+        "--tuned", action="store_true", help="hand loops: msgspec's JSON instead of the standard library's"
+    )
     return parser.parse_args()
