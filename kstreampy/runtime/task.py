@@ -185,6 +185,7 @@ class Task:
                 all_of_them.callback(self.context.state.close)
             if started:
                 all_of_them.callback(self.intake.close)
+            if self._operators:  # also where opening one of them failed: those that were opened close
                 all_of_them.callback(self.chain.close)
 
 
