@@ -56,7 +56,10 @@ def _fails(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, reason=reason)
 
 
-_GENERATION = "noida-db 0.2.3 refuses commits from the moment a rebalance begins, before partitions are revoked"
+_GENERATION = pytest.mark.xfail(
+    strict=False,  # it depends on which of two members is heard first
+    reason="noida-db 0.2.3 refuses commits from the moment a rebalance begins, before partitions are revoked",
+)
 
 
 class TestEmbedded(_KafkaLaws):
@@ -74,10 +77,10 @@ class TestEmbedded(_KafkaLaws):
     def test_producing_to_a_missing_topic_is_an_error_that_names_it(self, scene: Scene) -> None:
         super().test_producing_to_a_missing_topic_is_an_error_that_names_it(scene)
 
-    @_fails(_GENERATION)
+    @_GENERATION
     def test_joining_and_leaving_hand_over_without_loss_or_repeat(self, scene: Scene) -> None:
         super().test_joining_and_leaving_hand_over_without_loss_or_repeat(scene)
 
-    @_fails(_GENERATION)
+    @_GENERATION
     def test_static_member_comes_back_to_its_own_without_disturbing_others(self, scene: Scene) -> None:
         super().test_static_member_comes_back_to_its_own_without_disturbing_others(scene)
