@@ -145,14 +145,14 @@ class _Compiler:
         return any(isinstance(source, KeyNode) and not source.in_place for source in node.inputs)
 
     def _source_stages(self, node: SourceNode) -> list[Stage]:
-        """The stage's name is its group's and its changelog's: the source's own uid if it was given one, which stays when
-        steps behind it come and go; otherwise that of its first stateful step."""
+        """The stage's name is its group's and its changelog's: that of its first stateful step, whose uid its state is found
+        by; without one, the source's."""
         uid = self.uids[node]
         label = node.name or uid
         if isinstance(node.source, TopicInput):
             chain = self._chain(node)
             stateful = _stateful(chain)
-            stage_uid = node.uid or self._first_stateful(chain, uid)
+            stage_uid = self._first_stateful(chain, uid)
             return [self._stage(stage_uid, Input(node.source, label, node.strategy), chain, stateful, None)]
         assert isinstance(node.source, ConnectorSource), "a source is topics or a connector"
         tasks = max(1, min(len(node.source.splits()), self.key_groups))
@@ -166,7 +166,7 @@ class _Compiler:
         )
         chain = self._chain(node)
         behind = self._stage(
-            f"{node.uid}-out" if node.uid else self._first_stateful(chain, f"{uid}-out"),
+            self._first_stateful(chain, f"{uid}-out"),
             Input(PackedInput(name, node.type_info, ()), label),
             chain,
             _stateful(chain),

@@ -113,8 +113,8 @@ class Driver:
             self._take_restored()
         if now - self.last_tick >= self.tick_s or (self.in_memory and not busy):
             self._tick(now)
-        self._finish_tasks()
-        if self.checkpoint.due(self.assignments):
+        ended = self._finish_tasks(look=not busy)
+        if ended or self.checkpoint.due(self.assignments):
             self._commit()
         self.producer.serve()
         if now - self.last_look >= _LOOK_S:
@@ -180,18 +180,22 @@ class Driver:
         """The watermark interval: sources' watermarks move, held-back batches go out."""
         self.last_tick = now
         for assignment in self.assignments:
-            if assignment.layout.stage.bounded:
-                assignment.refresh_positions()
             for task in assignment.running():
                 task.advance()
                 if not self.resources.exactly_once:
                     task.tick()
 
-    def _finish_tasks(self) -> None:
+    def _finish_tasks(self, *, look: bool) -> bool:
+        """Ends the tasks whose bounded input has ended; True if there were any: their end is committed at once. `look`: asks
+        the client for positions first, which are past the last record where a partition ends with a marker."""
+        ended = False
         for assignment in self.assignments:
             if assignment.layout.stage.bounded:
+                if look:
+                    assignment.refresh_positions()
                 for task in assignment.running():
-                    task.finish_if_done()
+                    ended = task.finish_if_done() or ended
+        return ended
 
     def _commit(self) -> None:
         began = time.perf_counter()

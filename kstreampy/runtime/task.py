@@ -154,15 +154,17 @@ class Task:
         if self.status is Status.RUNNING:
             self.chain.tick()
 
-    def finish_if_done(self) -> None:
-        """At the end of the input: the last watermark, then the end itself, go down the chain."""
-        if self.status is Status.RUNNING and self.intake.at_end():
-            if self.context.watermark < MAX_WATERMARK:
-                self._move_time(MAX_WATERMARK)
-            self.chain.finish()
-            self.progress.finished = True
-            self.changed = True
-            self.to(Status.FINISHED)
+    def finish_if_done(self) -> bool:
+        """At the end of the input: the last watermark, then the end itself, go down the chain. True if it was the end."""
+        if self.status is not Status.RUNNING or not self.intake.at_end():
+            return False
+        if self.context.watermark < MAX_WATERMARK:
+            self._move_time(MAX_WATERMARK)
+        self.chain.finish()
+        self.progress.finished = True
+        self.changed = True
+        self.to(Status.FINISHED)
+        return True
 
     def flush(self) -> None:
         """A checkpoint begins."""
