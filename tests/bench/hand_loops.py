@@ -3,7 +3,8 @@
     python -m tests.bench.hand_loops sum alo --bootstrap 127.0.0.1:9092 --input bench-1m --output out --count 1000000
 
 Prints one JSON line (`meter.py`). State is a plain dict that no crash survives: nothing here restores anything. The
-client's settings are tuned as in `kstreampy/broker/kafka/client.py`, but for larger queues and fetches, which cost memory. JSON is the standard library's, as in most loops that are
+client's settings are tuned as in `kstreampy/broker/kafka/client.py`, but for larger queues and fetches, which cost memory.
+JSON is the standard library's, as in most loops that are
 written by hand; with `--tuned` it is msgspec's, which is what kstreampy's JSON schemas use. Results carry the time of
 the record that they come from, as they do in every stream processor.
 """
