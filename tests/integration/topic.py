@@ -12,8 +12,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def create(bootstrap: str, *names: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
+    """Topics that keep what is written: brokers delete by the records' own times, and tests write old ones."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topics = [NewTopic(name, partitions, 1, config=config or {}) for name in names]
+    topics = [NewTopic(name, partitions, 1, config={"retention.ms": "-1", **(config or {})}) for name in names]
     for future in admin.create_topics(topics).values():
         future.result(30)
 
@@ -23,6 +24,7 @@ def producer(bootstrap: str, **settings: Any) -> Producer:
         {
             "bootstrap.servers": bootstrap,
             "linger.ms": 5,
+            "enable.idempotence": True,  # without it, a batch that is sent again may come behind later ones
             "partitioner": "murmur2_random",
             "message.max.bytes": 4_000_000,
             **settings,
