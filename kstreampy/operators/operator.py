@@ -1,7 +1,7 @@
 """One step of a chain: takes a batch, hands batches on. Everything an operator may touch is in its `TaskContext`.
 
-In here: `Operator`, how a failed record is named (`failure`), and the two structural operators, `Tee` (a stream used
-more than once) and `End` (nothing follows). The steps themselves are the other modules of this room.
+In here: `Operator`, how a failed record is named (`failure`), and the structural operators: `Tee` (a stream used more than
+once), `Split` (a step with side outputs) and `End` (nothing follows). The steps themselves are the other modules of this room.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kstreampy.common.copying import copy_value
 from kstreampy.errors import RecordError
-from kstreampy.serde.batch import NO_TIMESTAMP, Batch
+from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
 
@@ -51,6 +51,13 @@ class TaskContext:
     """Last committed position of each connector sink of this task, by the step's uid."""
     records_out: int = 0
     """Records that left the stage since the driver last looked."""
+    wake_at_ms: int = MAX_WATERMARK
+    """Processing time at which the driver calls `wake` on the chain next; set by `wake_at`, reset before the call."""
+
+    def wake_at(self, time_ms: int) -> None:
+        """Asks for a call of `Operator.wake` once the clock has come to `time_ms`."""
+        if time_ms < self.wake_at_ms:
+            self.wake_at_ms = time_ms
 
 
 class Operator:
@@ -62,6 +69,9 @@ class Operator:
     encodes or prints them does not, so that nothing needs to be copied for it."""
     keeps_values = False
     """Whether it holds values beyond `process` (routes do, until they are packed), so that nobody may change them."""
+    sides: Mapping[str, Operator] = {}
+    """Tag id → what follows that side output of this step; tags that nobody asked for are not in it, and what is sent to
+    them is dropped. Side outputs carry values and timestamps, neither keys nor headers."""
 
     def __init__(self, step: str) -> None:
         self.step = step
@@ -75,6 +85,11 @@ class Operator:
     def advance(self, watermark: int) -> None:
         """The task's watermark has moved to `watermark`."""
         self.out.advance(watermark)
+
+    def wake(self, now_ms: int) -> None:
+        """The clock has come to a time that some operator of the task asked for (`TaskContext.wake_at`): processing-time
+        timers that are due fire; whoever has more to come asks again."""
+        self.out.wake(now_ms)
 
     def finish(self) -> None:
         """The input has ended for good (after the last watermark)."""
@@ -103,6 +118,7 @@ class End(Operator):
 
     def process(self, batch: Batch) -> None: ...
     def advance(self, watermark: int) -> None: ...
+    def wake(self, now_ms: int) -> None: ...
     def finish(self) -> None: ...
     def tick(self) -> None: ...
     def flush(self) -> None: ...
@@ -132,6 +148,10 @@ class Tee(Operator):
         for out in self.outs:
             out.advance(watermark)
 
+    def wake(self, now_ms: int) -> None:
+        for out in self.outs:
+            out.wake(now_ms)
+
     def finish(self) -> None:
         for out in self.outs:
             out.finish()
@@ -156,6 +176,21 @@ class Tee(Operator):
             errors[0].add_note(f"closing another branch failed too: {type(other).__name__}: {other}")
         if errors:
             raise errors[0]
+
+
+class Split(Tee):
+    """What follows a step that has side outputs: batches go down the main branch only, time and checkpoints down all. The
+    step itself hands its side outputs to `Operator.sides`."""
+
+    def __init__(self, main: Operator, sides: Mapping[str, Operator]) -> None:
+        super().__init__([main, *sides.values()])
+        self.step = "split"
+        self.main = main
+        self.may_change_values = main.may_change_values
+        self.keeps_values = main.keeps_values
+
+    def process(self, batch: Batch) -> None:
+        self.main.process(batch)
 
 
 def failure(step: str, error: Exception, index: int, value: object, function: str = "") -> RecordError:

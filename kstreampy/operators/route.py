@@ -50,6 +50,8 @@ class RouteOperator(Operator):
     def advance(self, watermark: int) -> None:
         self.watermark = watermark
 
+    def wake(self, now_ms: int) -> None: ...
+
     def tick(self) -> None:
         self._send_all()
 

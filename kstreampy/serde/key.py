@@ -58,6 +58,11 @@ def tokens(keys: list[Any]) -> list[Token]:
     return [key if type(key) in _SELF_TOKENS else token(key) for key in keys]
 
 
+def scoped(token: Token, namespace: bytes) -> Token:
+    """The token of `(key, namespace)`: under it lies what is kept per key and namespace (a window)."""
+    return b"(" + _join((typed_bytes(token), b"b" + namespace))
+
+
 def key_of(token: Token) -> Any:
     """The key of a token. ValueError for bytes that are not a key's typed bytes."""
     if not isinstance(token, bytes):

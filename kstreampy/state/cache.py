@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from sys import getsizeof
-from typing import Any
+from typing import Any, Protocol
 
 from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
@@ -37,6 +37,38 @@ MAX_VALUE_BYTES = 1_000_000
 
 _SAMPLE = 32
 _FIRST_GUESS_BYTES = 120.0
+
+
+class Cache(Protocol):
+    """What `KeyedState` asks of the objects of one named state, whatever their shape (`ValueCache` has one value per key)."""
+
+    def load(self, tokens: Iterable[Token]) -> None:
+        """The records of a batch have these keys: what they will need may be read now, at once."""
+        ...
+
+    def encode_dirty(self) -> list[Entry]:
+        """The entries that differ from the store's, as bytes, each key once; the same again until `committed`."""
+        ...
+
+    def committed(self) -> None:
+        """The entries that `encode_dirty` gave are in the store; nothing was set since."""
+        ...
+
+    def dirty_bytes(self) -> int:
+        """About how many bytes `encode_dirty` would give; cheap enough for once per turn."""
+        ...
+
+    def size_bytes(self) -> int:
+        """About how much memory the objects take."""
+        ...
+
+    def evict(self, target_bytes: int) -> None:
+        """Forgets what is not dirty until about `target_bytes` are left. Called only after a commit."""
+        ...
+
+    def forget(self, *, complete: bool) -> None:
+        """Drops everything, dirty entries too: the store is the truth again. `complete`: it has no entry of this state."""
+        ...
 
 
 class ValueCache:

@@ -15,18 +15,21 @@ something, with `complete=False` until the last one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kstreampy.errors import JobError, StateCorrupted
 from kstreampy.serde.batch import Token
 from kstreampy.serde.typed import Codec
 from kstreampy.state.budget import CacheBudget
-from kstreampy.state.cache import MAX_VALUE_BYTES, ValueCache
+from kstreampy.state.cache import MAX_VALUE_BYTES, Cache, ValueCache
 from kstreampy.state.store import Entry, Store
 from kstreampy.state.task_meta import LocalMeta
 
 _log = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=Cache)
 
 _MOST_BEHIND = 20_000
 """Entries that may wait in memory for the store."""
@@ -66,7 +69,7 @@ class KeyedState:
         self._write_behind_ms = write_behind_ms
         self._behind: dict[bytes, bytes | None] = {}
         self._written_at_ms: int | None = None
-        self._caches: dict[str, ValueCache] = {}
+        self._caches: dict[str, Cache] = {}
         self._types: dict[str, str] = {}
         self._void: set[bytes] = set()
         self._complete = store.is_empty()
@@ -104,19 +107,30 @@ class KeyedState:
     def value(self, name: str, codec: Codec, type_description: str) -> ValueCache:
         """The cache of a state with one value per key; the same one for the same name. JobError when the name
         cannot be one, or has another type here or in what is stored."""
+
+        def make(store: Store, complete: bool, max_value_bytes: int) -> ValueCache:
+            return ValueCache(name, codec, store, complete=complete, max_value_bytes=max_value_bytes)
+
+        return self.cache(name, type_description, ValueCache, make)
+
+    def cache(
+        self, name: str, type_description: str, kind: type[C], make: Callable[[Store, bool, int], C]
+    ) -> C:
+        """The cache of the state `name`, made by `make(store, complete, max_value_bytes)` where there is none yet.
+        JobError as for `value`."""
         cache = self._caches.get(name)
         if cache is not None:
-            if self._types[name] != type_description:
+            if self._types[name] != type_description or not isinstance(cache, kind):
                 raise JobError(
                     f"state {name!r} is declared twice, as {self._types[name]} and as {type_description}: "
                     "give one of them another name"
                 )
             return cache
-        cache = ValueCache(name, codec, self._store, complete=self._complete, max_value_bytes=self._max_value_bytes)
+        made = make(self._store, self._complete, self._max_value_bytes)
         self._check_stored_type(name, type_description)
-        self._caches[name] = cache
+        self._caches[name] = made
         self._types[name] = type_description
-        return cache
+        return made
 
     def _check_stored_type(self, name: str, type_description: str) -> None:
         stored = self._stored_types.get(name, type_description)
