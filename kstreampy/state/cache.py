@@ -28,13 +28,14 @@ from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
 from kstreampy.serde.key import key_of, typed_bytes
 from kstreampy.serde.typed import Codec
-from kstreampy.state.layout import entry_keys, name_prefix
+from kstreampy.state.layout import entry_key, entry_keys, name_prefix
 from kstreampy.state.object_size import object_bytes
 from kstreampy.state.store import Entry, Store
 
 MAX_VALUE_BYTES = 1_000_000
 """The largest entry, key and value together: below the 1 MiB that a broker takes by default."""
 
+_KNOWN_KEYS = 50_000
 _SAMPLE = 32
 _FIRST_GUESS_BYTES = 120.0
 
@@ -97,6 +98,7 @@ class ValueCache:
         self._store = store
         self._max_value_bytes = max_value_bytes
         self._removed: list[Token] = []
+        self._keys = _EntryKeys(self.prefix)
         self._entry_bytes = _FIRST_GUESS_BYTES
         self._sampled = False
         self._written_bytes = _FIRST_GUESS_BYTES
@@ -156,7 +158,7 @@ class ValueCache:
             encoded = self._encoded(values)
         except Exception as error:
             raise self._encode_error(tokens, values, error) from error
-        keys = entry_keys(self.prefix, map(typed_bytes, tokens))
+        keys = self._keys.of(tokens)
         entries: list[Entry] = list(zip(keys, encoded, strict=True))
         sizes = [len(data) for data in encoded if data is not None]
         self._written_bytes = (sum(map(len, keys)) + sum(sizes)) / len(tokens)
@@ -275,6 +277,26 @@ class ValueCache:
         mean = total / len(tokens)
         self._entry_bytes = mean if not self._sampled else 0.75 * self._entry_bytes + 0.25 * mean
         self._sampled = True
+
+
+class _EntryKeys(dict[Token, bytes]):
+    """Token → key of its entry, for keys that are written at checkpoint after checkpoint."""
+
+    def __init__(self, prefix: bytes) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def __missing__(self, token: Token) -> bytes:
+        key = self[token] = entry_key(self._prefix, typed_bytes(token))
+        return key
+
+    def of(self, tokens: list[Token]) -> list[bytes]:
+        """The entry keys of tokens, in order."""
+        if len(tokens) > _KNOWN_KEYS:
+            return entry_keys(self._prefix, map(typed_bytes, tokens))
+        if len(self) > _KNOWN_KEYS:
+            self.clear()
+        return list(map(self.__getitem__, tokens))
 
 
 _SLOT_BYTES = 50
