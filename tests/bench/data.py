@@ -40,23 +40,23 @@ def item_of(kind: str, record_id: int) -> str:
     return f"{kind}-{record_id % 250}"
 
 
-def ensure_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
+def ensure_topic(bootstrap: str, name: str, partitions: int = PARTITIONS, config: dict[str, str] | None = None) -> None:
     """Makes the topic unless it is there, and waits until it can be used."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+    for future in admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values():
         try:
             future.result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-    _length(bootstrap, name)
+    topic_length(bootstrap, name)
 
 
 def fill(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS, users: int = USERS) -> None:
     """Makes the topic and writes `count` records, about 65 bytes each, keyed by user. A topic that holds just as
     many already is left alone; one that holds another number is a ValueError."""
     ensure_topic(bootstrap, topic, partitions)
-    held = _length(bootstrap, topic)
+    held = topic_length(bootstrap, topic)
     if held == count:
         return
     if held:
@@ -88,7 +88,7 @@ def fill(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS
 
 def check(bootstrap: str, topic: str, job: str, count: int, users: int = USERS) -> None:
     """Compares what a job wrote, of `count` input records, with what it should have. AssertionError when not the same."""
-    outputs = [json.loads(value) for value in read_committed(bootstrap, topic)]
+    outputs = [json.loads(message.value()) for message in read_committed(bootstrap, topic)]
     if job == "filter":
         kept = [(i, user, int(amount * 100)) for i, user, amount, kind in record_values(count, users) if kind == "view"]
         found = sorted((out["id"], out["user"], out["cents"]) for out in outputs)
@@ -106,8 +106,8 @@ def check(bootstrap: str, topic: str, job: str, count: int, users: int = USERS) 
     assert last == dict(expected), f"{len(last)} keys instead of {len(expected)}, or other results"
 
 
-def read_committed(bootstrap: str, topic: str) -> Iterator[bytes]:
-    """The values of all committed records of a topic, in order within each partition."""
+def read_committed(bootstrap: str, topic: str) -> Iterator[Any]:
+    """The messages of all committed records of a topic, in order within each partition."""
     consumer: Any = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -126,14 +126,14 @@ def read_committed(bootstrap: str, topic: str) -> Iterator[bytes]:
             for message in consumer.consume(500, 0.2):
                 error = message.error()
                 if error is None:
-                    yield message.value()
+                    yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
                 else:
                     raise KafkaException(error)
 
 
-def _length(bootstrap: str, topic: str) -> int:
+def topic_length(bootstrap: str, topic: str) -> int:
     """Records in the topic. Waits for one that was just made, which has no leader for a moment."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench-length"})
     deadline = time.monotonic() + 20

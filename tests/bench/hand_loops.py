@@ -1,4 +1,4 @@
-"""The three jobs as good hand-written loops over confluent-kafka: what kstreampy is measured against.
+"""The jobs as good hand-written loops over confluent-kafka: what kstreampy is measured against.
 
     python -m tests.bench.hand_loops sum alo --bootstrap 127.0.0.1:9092 --input bench-1m --output out --count 1000000
 
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from tests.bench import hand_windows
 from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import COMMIT_INTERVAL_S, Meter, arguments
 
@@ -209,6 +210,7 @@ LOOPS: dict[str, Callable[[Loop, str, str], None]] = {
     "filter": filter_map,
     "sum": keyed_sum,
     "recount": rekey_count,
+    **hand_windows.LOOPS,
 }
 
 

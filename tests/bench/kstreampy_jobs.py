@@ -1,4 +1,4 @@
-"""The three jobs as a user writes them, run by one kstreampy worker in this process.
+"""The jobs as a user writes them, run by one kstreampy worker in this process.
 
     python -m tests.bench.kstreampy_jobs sum eo --bootstrap 127.0.0.1:9092 --input bench-1m --output out --count 1000000
 
@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from kstreampy.common import SerializationSchema, WatermarkStrategy
@@ -21,6 +22,7 @@ from kstreampy.datastream.connectors.kafka import (
     KafkaRecordSerializationSchema,
     KafkaSink,
     KafkaSource,
+    KafkaSourceBuilder,
 )
 from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from kstreampy.datastream.launch import Job, JobExecutionResult, use
@@ -29,6 +31,7 @@ from kstreampy.runtime import allocator
 from kstreampy.runtime.settings_source import resolve
 from kstreampy.runtime.stop import StopSignal
 from kstreampy.runtime.worker import run_worker
+from tests.bench import kstreampy_windows
 from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import Meter, arguments
 
@@ -47,16 +50,19 @@ class FieldKey(SerializationSchema):
 
 
 def source(env: StreamExecutionEnvironment, bootstrap: str, topic: str) -> DataStream:
-    built = (
+    """Read to its end."""
+    built = reading(bootstrap, topic).set_bounded(KafkaOffsetsInitializer.latest()).build()
+    return env.from_source(built, WatermarkStrategy.no_watermarks(), "events")
+
+
+def reading(bootstrap: str, topic: str) -> KafkaSourceBuilder:
+    return (
         KafkaSource.builder()
         .set_bootstrap_servers(bootstrap)
         .set_topics(topic)
         .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        .set_bounded(KafkaOffsetsInitializer.latest())
         .set_value_only_deserializer(JsonDeserializationSchema())
-        .build()
     )
-    return env.from_source(built, WatermarkStrategy.no_watermarks(), "events")
 
 
 def sink(bootstrap: str, topic: str, key: str | None = None) -> KafkaSink:
@@ -101,7 +107,23 @@ def rekey_count(env: StreamExecutionEnvironment, bootstrap: str, topic: str, tar
     )
 
 
-JOBS = {"filter": filter_map, "sum": keyed_sum, "recount": rekey_count}
+def windowed(job: str) -> Callable[[StreamExecutionEnvironment, str, str, str], None]:
+    """Read without an end, so that open windows stay open when the last record is through."""
+
+    def draw(env: StreamExecutionEnvironment, bootstrap: str, topic: str, target: str) -> None:
+        records = env.from_source(reading(bootstrap, topic).build(), kstreampy_windows.strategy(), "events")
+        results = kstreampy_windows.BUILDERS[job](records).uid(job)
+        results.sink_to(sink(bootstrap, target, kstreampy_windows.KEYS[job]))
+
+    return draw
+
+
+JOBS = {
+    "filter": filter_map,
+    "sum": keyed_sum,
+    "recount": rekey_count,
+    **{job: windowed(job) for job in kstreampy_windows.BUILDERS},
+}
 
 
 class MeteredMetrics(Metrics):
@@ -112,10 +134,18 @@ class MeteredMetrics(Metrics):
         self.meter = Meter()
         self.line = ""
         self.count = 0
+        self.left: dict[str, int] = {}
+        self.stages = 1
+        self.stop: StopSignal | None = None
+        """Requested when every stage has had `count` records."""
 
     def records_in(self, stage: str, count: int) -> None:
         self.meter.start()
         super().records_in(stage, count)
+        if self.stop is not None:
+            self.left[stage] = self.left.get(stage, self.count) - count
+            if len(self.left) == self.stages and not any(self.left.values()):
+                self.stop.request("all records are through")
 
     def checkpoint_done(self, seconds: float, records: int) -> None:
         super().checkpoint_done(seconds, records)
@@ -144,6 +174,8 @@ class MeteredLauncher:
         settings = resolve(job.code_settings, None, {}, overrides).settings
         plan = job.plan(settings)
         stop = StopSignal(settings.shutdown_timeout_s)
+        self.metrics.stages = len(plan.stages)
+        self.metrics.stop = None if plan.bounded else stop
         try:
             run_worker(plan, settings, connect=job.attach(plan, settings, stop), stop=stop, metrics=self.metrics)
         finally:

@@ -7,7 +7,7 @@ import json
 import resource
 import time
 
-JOBS = ("filter", "sum", "recount")
+JOBS = ("filter", "sum", "recount", "tumbling", "sliding", "sessions", "uc2", "uc3")
 GUARANTEES = ("alo", "eo")
 COMMIT_INTERVAL_S = {"alo": 1.0, "eo": 0.5}
 

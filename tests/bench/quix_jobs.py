@@ -1,4 +1,4 @@
-"""The three jobs on Quix Streams, in a virtual environment of its own, in a process of its own.
+"""The jobs on Quix Streams, in a virtual environment of its own, in a process of its own.
 
     python -m tests.bench.quix_jobs sum eo --bootstrap 127.0.0.1:9092 --input bench-100k --output out --count 100000
 
@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.bench import quix_windows
 from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import COMMIT_INTERVAL_S, Meter, arguments
 
@@ -112,6 +113,7 @@ BUILDERS: dict[str, Callable[[Any, Progress, str, str], None]] = {
     "filter": filter_map,
     "sum": keyed_sum,
     "recount": rekey_count,
+    **quix_windows.BUILDERS,
 }
 
 
