@@ -1,12 +1,10 @@
-"""How far event time has come, per partition and over several inputs."""
+"""How far event time has come over several inputs, of which some are idle, have ended or never spoke."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstreampy.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
-from kstreampy.eventtime.watermark import PartitionWatermark, WatermarkMerge
-from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
+from kstreampy.eventtime.watermark import WatermarkMerge
+from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP
 
 
 def test_the_minimum_counts_once_everybody_has_spoken():
@@ -64,80 +62,118 @@ def test_the_merge_is_the_minimum_of_maxima_and_never_goes_back(steps):
         before = merge.current()
 
 
-def batch(*stamps):
-    return Batch(list(stamps), list(stamps))
+def test_an_idle_input_holds_nothing_back_until_it_returns():
+    merge = WatermarkMerge(["a", "b"])
+    merge.advance("a", 100)
+    merge.advance("b", 10)
+    assert merge.current() == 10
+    merge.advance("b", 10, idle=True)
+    assert merge.current() == 100
+    assert not merge.is_idle()
+    merge.advance("b", 20)
+    merge.advance("a", 200)
+    assert merge.current() == 100, "what has returned holds time where it is, so that its records are not late"
+    merge.advance("b", 150)
+    assert merge.current() == 150
 
 
-@pytest.mark.parametrize(
-    ("strategy", "late"),
-    [
-        (WatermarkStrategy.for_monotonous_timestamps(), 0),
-        (WatermarkStrategy.for_bounded_out_of_orderness(20), 20),
-    ],
-)
-def test_a_partition_lags_behind_its_latest_record(strategy, late):
-    clock = PartitionWatermark(strategy)
-    assert clock.probe() == NO_TIMESTAMP
-    clock.observe(batch(100, 300, 200))
-    assert clock.probe() == 300 - late - 1
-    clock.observe(batch(50))
-    assert clock.probe() == 300 - late - 1
-    clock.end()
-    assert clock.probe() == MAX_WATERMARK
+def test_an_input_that_never_spoke_may_be_idle():
+    merge = WatermarkMerge(["a", "never"])
+    merge.advance("a", 100)
+    merge.advance("never", NO_TIMESTAMP, idle=True)
+    assert merge.current() == 100
 
 
-@pytest.mark.parametrize("strategy", [None, WatermarkStrategy.no_watermarks()])
-def test_without_watermarks_only_the_end_is_told(strategy):
-    clock = PartitionWatermark(strategy)
-    clock.observe(batch(100))
-    assert clock.probe() == NO_TIMESTAMP
-    clock.end()
-    assert clock.probe() == MAX_WATERMARK
+def test_all_idle_is_idle_at_the_furthest_of_them_in_any_order():
+    for order in ("ab", "ba"):
+        merge = WatermarkMerge("ab")
+        merge.advance("a", 100)
+        merge.advance("b", 10)
+        merge.current()
+        for name in order:
+            assert not merge.is_idle()
+            merge.advance(name, NO_TIMESTAMP, idle=True)
+        assert merge.is_idle()
+        assert merge.current() == 100
+        merge.advance("b", 11)
+        assert not merge.is_idle()
+        assert merge.current() == 100
 
 
-class Punctuated(WatermarkGenerator):
-    def __init__(self):
-        self.seen = []
-
-    def on_event(self, event, timestamp, output):
-        self.seen.append((event, timestamp))
-        if event % 2 == 0:
-            output.emit_watermark(event)
-        output.mark_idle()
-        output.mark_active()
-
-    def on_periodic_emit(self, output):
-        output.emit_watermark(len(self.seen))
+def test_an_ended_input_is_not_waited_for_and_does_not_end_the_others():
+    merge = WatermarkMerge("ab")
+    merge.advance("a", MAX_WATERMARK)
+    merge.advance("b", 5, idle=True)
+    assert merge.current() == 5, "b may come back"
+    assert merge.is_idle()
+    merge.advance("a", 7, idle=True)
+    assert merge.has_ended("a")
+    merge.advance("b", MAX_WATERMARK)
+    assert merge.current() == MAX_WATERMARK
+    assert not merge.is_idle()
 
 
-def test_a_generator_of_ones_own_sees_every_record_and_may_emit_at_any_time():
-    made = []
-
-    def make():
-        made.append(Punctuated())
-        return made[-1]
-
-    clock = PartitionWatermark(WatermarkStrategy.for_generator(make))
-    clock.observe(Batch([5, 8, 6], [1, 2, 3]))
-    assert made[0].seen == [(5, 1), (8, 2), (6, 3)]
-    assert clock.probe() == 8
-    clock.observe(Batch(list(range(1, 20, 2)), [0] * 10))
-    assert clock.probe() == 13
+def test_without_inputs_it_is_idle():
+    """A task without splits, to which some may come."""
+    merge = WatermarkMerge([])
+    assert merge.is_idle()
+    merge.add("a")
+    assert not merge.is_idle()
+    merge.advance("a", 5)
+    merge.add("a")
+    assert merge.current() == 5
 
 
-def test_partitions_do_not_share_a_generator():
-    strategy = WatermarkStrategy.for_monotonous_timestamps()
-    first, second = PartitionWatermark(strategy), PartitionWatermark(strategy)
-    first.observe(batch(100))
-    assert second.probe() == NO_TIMESTAMP
+def test_who_was_idle_before_a_restart_is():
+    merge = WatermarkMerge("ab", {"a": 100}, {"b"})
+    assert merge.current() == 100
+    assert merge.marks() == {"a": 100, "b": NO_TIMESTAMP}
 
 
-@given(st.lists(st.lists(st.integers(-1000, 1000), min_size=1, max_size=6), max_size=8), st.integers(0, 50))
-def test_a_partition_never_goes_back_over_any_batches(batches, late):
-    clock = PartitionWatermark(WatermarkStrategy.for_bounded_out_of_orderness(late))
-    latest, before = None, NO_TIMESTAMP
-    for stamps in batches:
-        clock.observe(batch(*stamps))
-        latest = max(stamps) if latest is None else max(latest, *stamps)
-        assert clock.probe() == latest - late - 1 >= before
-        before = clock.probe()
+MARKS = st.integers(-100, 100) | st.just(NO_TIMESTAMP) | st.just(MAX_WATERMARK)
+STEPS = st.lists(st.tuples(NAMES, MARKS, st.booleans()), max_size=40)
+
+
+def brute_force(steps):
+    """By the definition: after each step, from everything that was ever said."""
+    output, idle_states = NO_TIMESTAMP, []
+    for length in range(1, len(steps) + 1):
+        said = steps[:length]
+        marks = {n: max([NO_TIMESTAMP, *(m for name, m, _ in said if name == n)]) for n in "abc"}
+        open_ones = [n for n in "abc" if marks[n] < MAX_WATERMARK]
+        idle = {n: ([False] + [i for name, _, i in said if name == n])[-1] for n in open_ones}
+        active = [marks[n] for n in open_ones if not idle[n]]
+        if active:
+            output = max(output, min(active))
+        elif open_ones:
+            output = max(output, *(marks[n] for n in open_ones))
+        else:
+            output = MAX_WATERMARK
+        idle_states.append((output, bool(open_ones) and not active))
+    return idle_states
+
+
+@given(STEPS)
+def test_with_idle_and_ended_inputs_it_is_what_the_definition_says(steps):
+    merge = WatermarkMerge("abc")
+    for (name, mark, idle), expected in zip(steps, brute_force(steps), strict=True):
+        merge.advance(name, mark, idle=idle)
+        assert (merge.current(), merge.is_idle()) == expected
+
+
+@given(STEPS, st.integers(0, 40))
+def test_a_restart_in_between_never_makes_it_go_back(steps, at):
+    """What a checkpoint keeps: marks and who is idle; and the task keeps its watermark, below which the merge may begin."""
+    merge = WatermarkMerge("abc")
+    idle = set()
+    for name, mark, is_idle in steps[:at]:
+        merge.advance(name, mark, idle=is_idle)
+        (idle.add if is_idle else idle.discard)(name)
+    restored = WatermarkMerge("abc", merge.marks(), idle)
+    assert restored.is_idle() == merge.is_idle()
+    kept = merge.current()
+    assert restored.current() <= kept
+    for name, mark, is_idle in steps[at:]:
+        merge.advance(name, mark, idle=is_idle)
+        restored.advance(name, mark, idle=is_idle)
+        assert max(kept, restored.current()) == merge.current()
