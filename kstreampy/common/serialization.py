@@ -78,11 +78,13 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
     def encoder(self) -> Callable[[Any], bytes | None]:
         """`str.encode` itself for UTF-8; its own TypeError, too, says that it wants a str."""
-        return str.encode if self._codec == "utf-8" else self.serialize
+        is_own = type(self).serialize is SimpleStringSchema.serialize
+        return str.encode if is_own and self._codec == "utf-8" else self.serialize
 
     def decoder(self) -> Callable[[bytes], Any]:
         """`bytes.decode` itself for UTF-8."""
-        return bytes.decode if self._codec == "utf-8" else self.deserialize
+        is_own = type(self).deserialize is SimpleStringSchema.deserialize
+        return bytes.decode if is_own and self._codec == "utf-8" else self.deserialize
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
@@ -102,7 +104,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
 
     def decoder(self) -> Callable[[bytes], Any]:
-        return bytes
+        return bytes if type(self).deserialize is ByteArraySchema.deserialize else self.deserialize
 
 
 class RowFieldExtractorSchema(SerializationSchema):

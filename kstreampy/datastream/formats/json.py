@@ -48,10 +48,14 @@ class JsonDeserializationSchema(DeserializationSchema):
         return Types.of(self.into)
 
     def decoder(self) -> Callable[[bytes], Any]:
-        return self._decode
+        is_own = type(self).deserialize is JsonDeserializationSchema.deserialize
+        return self._decode if is_own else self.deserialize
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JsonDeserializationSchema, (self.into,)
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_decode"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _decode=msgspec.json.Decoder(state["into"]).decode)
 
 
 class JsonSerializationSchema(SerializationSchema):
@@ -65,16 +69,24 @@ class JsonSerializationSchema(SerializationSchema):
     """
 
     def __init__(self) -> None:
-        self._encode = msgspec.json.Encoder(enc_hook=json_form, decimal_format="number").encode
+        self._encode = _encode_json()
 
     def serialize(self, value: Any) -> bytes:
         return self._encode(value)
 
     def encoder(self) -> Callable[[Any], bytes | None]:
-        return self._encode
+        is_own = type(self).serialize is JsonSerializationSchema.serialize
+        return self._encode if is_own else self.serialize
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JsonSerializationSchema, ()
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_encode"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _encode=_encode_json())
+
+
+def _encode_json() -> Callable[[Any], bytes]:
+    return msgspec.json.Encoder(enc_hook=json_form, decimal_format="number").encode
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):

@@ -16,6 +16,7 @@ from kstreampy.common.serialization import (
 )
 from kstreampy.common.typeinfo import Types
 from kstreampy.common.types import Row
+from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from kstreampy.errors import JobError
 
 
@@ -52,6 +53,46 @@ def test_hot_loops_of_strings_and_bytes_run_in_c():
     assert SimpleStringSchema().decoder() is bytes.decode
     assert SimpleStringSchema("utf8").encoder() is str.encode
     assert ByteArraySchema().decoder() is bytes
+
+
+class Shouted(SimpleStringSchema):
+    def serialize(self, value):
+        return super().serialize(value.upper())
+
+    def deserialize(self, message):
+        return super().deserialize(message).lower()
+
+
+class Doubled(ByteArraySchema):
+    def deserialize(self, message):
+        return message * 2
+
+
+class Wrapped(JsonSerializationSchema):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def serialize(self, value):
+        return super().serialize({self.name: value})
+
+
+class Unwrapped(JsonDeserializationSchema):
+    def deserialize(self, message):
+        return super().deserialize(message)["in"]
+
+
+def test_what_a_subclass_overrides_is_what_hot_loops_call():
+    assert Shouted().encoder()("ab") == b"AB"
+    assert Shouted().decoder()(b"AB") == "ab"
+    assert Doubled().decoder()(b"ab") == b"abab"
+    assert Wrapped("in").encoder()(1) == b'{"in":1}'
+    assert Unwrapped().decoder()(b'{"in":1}') == 1
+
+
+def test_subclasses_of_json_schemas_pickle():
+    assert pickle.loads(pickle.dumps(Wrapped("in"))).encoder()(1) == b'{"in":1}'
+    assert pickle.loads(pickle.dumps(Unwrapped())).decoder()(b'{"in":1}') == 1
 
 
 def test_bytes():
