@@ -5,8 +5,8 @@ In here: `pack`, `pack_split`, `pack_marks` and `unpack`. The form of the values
 
 A message is one version byte and one MessagePack array: marks, values (bytes of the codec), keys,
 timestamps, headers, and how keys and timestamps were written. The first mark is that of the task whose
-records these are; a message without records may carry marks of several tasks. A mark's watermark and its
-`final` hold *after* the records of its message, not before.
+records these are; a message without records may carry marks of several tasks. A mark's watermark, its
+`final` and its `idle` hold *after* the records of its message, not before. Version 1 had no `idle`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers, Token
 from kstreampy.serde.key import from_typed_bytes, typed_bytes
 from kstreampy.serde.typed import Codec
 
-VERSION = b"\x01"
+VERSION = b"\x02"
+_READABLE = (b"\x01", VERSION)
 _KEY_TYPES = frozenset((str, int, bytes))
 _RARE_KEY_TYPES = frozenset((bytes,))
 
 
 class Mark(NamedTuple):
-    """How far one task of the sending stage is. `final`: it has ended, nothing follows."""
+    """How far one task of the sending stage is. `final`: it has ended, nothing follows. `idle`: nothing comes to it for
+    now, so that nobody should wait for its watermark."""
 
     stage: str
     task: int
     watermark: int = NO_TIMESTAMP
     final: bool = False
+    idle: bool = False
 
 
 class Packed(NamedTuple):
@@ -81,8 +84,8 @@ def pack_split(batch: Batch, codec: Codec, mark: Mark, max_bytes: int) -> list[b
     """As `pack`, in as many messages as keep each at or below `max_bytes`; only a single record may exceed
     it.
 
-    The messages must be sent in order: the mark's watermark and `final` are in the last, the others move
-    nothing.
+    The messages must be sent in order: the mark's watermark, `final` and `idle` are in the last, the others
+    move nothing.
     """
     whole = pack(batch, codec, mark)
     count = len(batch)
@@ -105,7 +108,7 @@ def pack_marks(marks: Sequence[Mark]) -> bytes:
 
 def unpack(data: bytes, codec: Codec) -> Packed:
     """ValueError for bytes that `pack` has not made, of another version, or damaged."""
-    if data[:1] != VERSION:
+    if data[:1] not in _READABLE:
         raise ValueError(
             f"not a packed batch of version {VERSION[0]}, it begins {data[:20]!r}: the topic holds something "
             "else, or was written by another version of kstreampy, which has to finish what it has written"

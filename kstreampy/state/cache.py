@@ -26,10 +26,12 @@ from typing import Any, Protocol
 
 from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
-from kstreampy.serde.key import key_of, typed_bytes
+from kstreampy.serde.key import typed_bytes
 from kstreampy.serde.typed import Codec
+from kstreampy.state.encoding import encode_entries, encode_error, shown_key
 from kstreampy.state.layout import entry_key, entry_keys, name_prefix
 from kstreampy.state.object_size import object_bytes
+from kstreampy.state.stamped import without_time
 from kstreampy.state.store import Entry, Store
 
 MAX_VALUE_BYTES = 1_000_000
@@ -139,12 +141,22 @@ class ValueCache:
             try:
                 entries[token] = None if data is None else decode(data)
             except Exception as error:
-                raise JobError(
-                    f"state {self.name!r}: what is stored for key {_short(token)} cannot be read ({error}). "
-                    "If the type of this state was changed, change it back or give the state another name"
-                ) from error
+                entries[token] = self._decoded_otherwise(token, data, error)
         if not self._sampled:
             self._sample(tokens)
+
+    def _decoded_otherwise(self, token: Token, data: bytes | None, error: Exception) -> Any:
+        """The value of bytes that the codec refuses: perhaps they have a time, from when the state had a TTL."""
+        bare = None if data is None else without_time(data)
+        try:
+            if bare is not None:
+                return self._codec.decode(bare)
+        except Exception as other:
+            error = other
+        raise JobError(
+            f"state {self.name!r}: what is stored for key {shown_key(token)} cannot be read ({error}). "
+            "If the type of this state was changed, change it back or give the state another name"
+        ) from error
 
     def encode_dirty(self) -> list[Entry]:
         """The entries that differ from the store's, as bytes, one per key; None for those removed. Changes
@@ -154,49 +166,12 @@ class ValueCache:
         if not tokens:
             return []
         values = list(map(self.entries.get, tokens))
-        try:
-            encoded = self._encoded(values)
-        except Exception as error:
-            raise self._encode_error(tokens, values, error) from error
         keys = self._keys.of(tokens)
-        entries: list[Entry] = list(zip(keys, encoded, strict=True))
-        sizes = [len(data) for data in encoded if data is not None]
-        self._written_bytes = (sum(map(len, keys)) + sum(sizes)) / len(tokens)
-        if max(map(len, keys)) + max(sizes, default=0) > self._max_value_bytes:
-            self._check_sizes(tokens, entries)
+        entries = encode_entries(self.name, self._codec, tokens, keys, values, None, self._max_value_bytes)
+        written_bytes = sum(map(len, keys)) + sum([len(data) for _, data in entries if data is not None])
+        self._written_bytes = written_bytes / len(tokens)
         self._removed = [token for token, value in zip(tokens, values, strict=True) if value is None]
         return entries
-
-    def _encoded(self, values: list[Any]) -> list[bytes | None]:
-        if type(None) not in set(map(type, values)):
-            return list(self._codec.encode_each(values))
-        encode = self._codec.encode
-        return [None if value is None else encode(value) for value in values]
-
-    def _encode_error(self, tokens: list[Token], values: list[Any], first: Exception) -> JobError:
-        for token, value in zip(tokens, values, strict=True):
-            try:
-                if value is not None:
-                    self._codec.encode(value)
-            except Exception as error:
-                return JobError(
-                    f"state {self.name!r}: the value of key {_short(token)}, a {type(value).__name__}, "
-                    f"cannot be stored ({error}): declare the type that the state really holds"
-                )
-        return JobError(f"state {self.name!r}: a value cannot be stored ({first})")
-
-    def _check_sizes(self, tokens: list[Token], entries: list[Entry]) -> None:
-        largest = at = 0
-        for index, (key, value) in enumerate(entries):
-            size = len(key) if value is None else len(key) + len(value)
-            if size > largest:
-                largest, at = size, index
-        if largest > self._max_value_bytes:
-            raise JobError(
-                f"state {self.name!r}: the value of key {_short(tokens[at])} takes {largest:,} bytes, "
-                f"more than the {self._max_value_bytes:,} that one entry may: keep less per key, or raise "
-                "max_value_bytes together with max.message.bytes of the changelog topic"
-            )
 
     def committed(self) -> None:
         """The entries that `encode_dirty` gave are in the store; nothing was set since."""
@@ -222,7 +197,7 @@ class ValueCache:
         try:
             sizes = [0 if value is None else len(self._codec.encode(value)) for value in values]
         except Exception as error:
-            raise self._encode_error(tokens, values, error) from error
+            raise encode_error(self.name, self._codec, tokens, values, None, error) from error
         keys = entry_keys(self.prefix, map(typed_bytes, tokens))
         self._written_bytes = (sum(sizes) + sum(map(len, keys))) / len(tokens)
 
@@ -301,11 +276,3 @@ class _EntryKeys(dict[Token, bytes]):
 
 _SLOT_BYTES = 50
 """What an entry takes in a dict, about."""
-
-
-def _short(token: Token) -> str:
-    try:
-        text = repr(key_of(token))
-    except ValueError:
-        text = repr(token)
-    return text if len(text) <= 80 else f"{text[:60]}…{text[-16:]}"

@@ -1,12 +1,14 @@
 """State as a user's function sees it: handles that follow the current key.
 
-In here: `State`, `ValueState`, and the `KeyScope` that tells them the key. Not in here: how a handle is asked
-for (descriptors, `descriptor.py`, and the runtime context), and where values lie (`cache.py`).
+In here: the abstract kinds (`State`, `AppendingState`, `MergingState`), `ValueState`, and the `KeyScope` that tells handles
+the key. Not in here: the other kinds (`merging.py`, `list_state.py`, `map_state.py`; with a TTL `ttl_state.py`), how a
+handle is asked for (`descriptor.py`, and the runtime context), and where values lie (`cache.py`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
@@ -15,6 +17,8 @@ from kstreampy.serde.batch import Token
 from kstreampy.state.cache import ValueCache
 
 T = TypeVar("T")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
 
 
 class KeyScope:
@@ -29,11 +33,33 @@ class KeyScope:
 
 class State(ABC):
     """Anything kept per key. A handle is asked for once, in `open`, and acts on the key of the record or
-    timer that is being processed."""
+    timer that is being processed; without a current key all its methods raise JobError."""
 
     @abstractmethod
     def clear(self) -> None:
         """Removes what is kept for the current key."""
+
+
+class AppendingState(State, Generic[IN, OUT]):
+    """State that values are added to."""
+
+    @abstractmethod
+    def get(self) -> OUT | None:
+        """What is kept for the current key; None when there is nothing (an empty list for a `ListState`)."""
+
+    @abstractmethod
+    def add(self, value: IN) -> None:
+        """Adds a value for the current key. None leaves what is kept unchanged (a `ListState` refuses it)."""
+
+
+class MergingState(AppendingState[IN, OUT]):
+    """Appending state of which that of several keys can be made one, as windows that merge need it."""
+
+    @abstractmethod
+    def merge_namespaces(self, target: Token, sources: Iterable[Token]) -> None:
+        """What is kept under the tokens `sources`, in their order, is added to what is kept under `target` and removed
+        from there. The current key does not matter. For operators; tokens are of a key and a window (`serde/key.py`,
+        `scoped`)."""
 
 
 class ValueState(State, Generic[T]):
@@ -53,7 +79,7 @@ class ValueState(State, Generic[T]):
         """The current key's value, None when there is none. 0, "", False and b"" are values."""
         token = self._scope.token
         if token is None:
-            raise self._no_key()
+            raise no_key(self._cache.name)
         value: T | None = self._cache.entries.get(token)
         if value is None:
             value = self._cache.fetch(token)
@@ -63,7 +89,7 @@ class ValueState(State, Generic[T]):
         """Keeps the value for the current key; None removes what is kept."""
         token = self._scope.token
         if token is None:
-            raise self._no_key()
+            raise no_key(self._cache.name)
         cache = self._cache
         cache.entries[token] = value if type(value) in IMMUTABLE_TYPES else copy_value(value)
         cache.dirty.add(token)
@@ -72,8 +98,9 @@ class ValueState(State, Generic[T]):
         """Removes what is kept for the current key."""
         self.update(None)
 
-    def _no_key(self) -> JobError:
-        return JobError(
-            f"state {self._cache.name!r}: no key: state can be used only while a record or timer of a "
-            "keyed stream is processed"
-        )
+
+def no_key(name: str) -> JobError:
+    """The error of a handle that is used where there is no current key."""
+    return JobError(
+        f"state {name!r}: no key: state can be used only while a record or timer of a keyed stream is processed"
+    )

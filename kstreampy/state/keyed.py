@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kstreampy.errors import JobError, StateCorrupted
@@ -24,29 +24,35 @@ from kstreampy.serde.batch import Token
 from kstreampy.serde.typed import Codec
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.cache import MAX_VALUE_BYTES, Cache, ValueCache
+from kstreampy.state.expiry import SWEEP, Sweeping
 from kstreampy.state.store import Entry, Store
+from kstreampy.state.stored_type import merged, shown_type
 from kstreampy.state.task_meta import LocalMeta
+from kstreampy.state.task_timer import TIMERS_META_KEY, TaskTimers
+from kstreampy.state.timer import Timers
 
 _log = logging.getLogger(__name__)
 
 C = TypeVar("C", bound=Cache)
 
+_TTL_TOO = " (of another kind, or once with a TTL and once without)"
 _MOST_BEHIND = 20_000
 """Entries that may wait in memory for the store."""
 
 
 @dataclass(frozen=True)
 class Dirty:
-    """What a checkpoint writes: each key once."""
+    """What a checkpoint writes: each key once. `entries` go to the changelog, `timers` to the timers topic."""
 
     entries: list[Entry]
+    timers: list[Entry] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.entries) + len(self.timers)
 
     def size_bytes(self) -> int:
         """Of keys and values."""
-        return sum(len(key) + (0 if value is None else len(value)) for key, value in self.entries)
+        return sum(len(key) + (0 if value is None else len(value)) for key, value in [*self.entries, *self.timers])
 
 
 class KeyedState:
@@ -71,10 +77,12 @@ class KeyedState:
         self._written_at_ms: int | None = None
         self._caches: dict[str, Cache] = {}
         self._types: dict[str, str] = {}
+        self._declared: dict[str, str] = {}
         self._void: set[bytes] = set()
         self._complete = store.is_empty()
         self._local_meta = self._read_meta()
         self._stored_types = self._types_of(self._local_meta)
+        self.task_timers = TaskTimers(store, self._write_out, complete=self._complete)
 
     def _read_meta(self) -> LocalMeta | None:
         data = self._store.meta()
@@ -120,25 +128,28 @@ class KeyedState:
         JobError as for `value`."""
         cache = self._caches.get(name)
         if cache is not None:
-            if self._types[name] != type_description or not isinstance(cache, kind):
+            if self._declared[name] != type_description or type(cache) is not kind:
                 raise JobError(
-                    f"state {name!r} is declared twice, as {self._types[name]} and as {type_description}: "
+                    f"state {name!r} is declared twice, as {shown_type(self._declared[name])} and as "
+                    f"{shown_type(type_description)}{_TTL_TOO if type(cache) is not kind else ''}: "
                     "give one of them another name"
                 )
             return cache
+        text = self.stored_type(name, type_description)
         made = make(self._store, self._complete, self._max_value_bytes)
-        self._check_stored_type(name, type_description)
         self._caches[name] = made
-        self._types[name] = type_description
+        self._types[name] = text
+        self._declared[name] = type_description
         return made
 
-    def _check_stored_type(self, name: str, type_description: str) -> None:
-        stored = self._stored_types.get(name, type_description)
-        if stored != type_description:
-            raise JobError(
-                f"state {name!r} holds {stored}, and the job now declares {type_description}: keep the type, "
-                "or give the state another name (it then starts empty)"
-            )
+    def stored_type(self, name: str, type_description: str) -> str:
+        """What is to be stored of the type of a state that the job declares as this: with the older types of what is
+        stored already. JobError when that cannot be read as declared."""
+        return merged(name, self._stored_types.get(name), type_description)
+
+    def timers(self, uid: str, domain: str) -> Timers:
+        """The timers of the operator `uid` in a time domain, "event" or "processing"; the same object each time."""
+        return self.task_timers.of(uid, domain)
 
     def preload(self, tokens: Iterable[Token]) -> None:
         """`load` on every state registered so far."""
@@ -161,13 +172,16 @@ class KeyedState:
             self._write_out()
             keys = sorted(self._void.difference([key for key, _ in entries]))
             entries += zip(keys, self._store.get_many(keys), strict=True)
-        return Dirty(entries)
+        return Dirty(entries, self.task_timers.take_dirty())
 
-    def committed(self, dirty: Dirty, local_meta: LocalMeta) -> None:
+    def committed(self, dirty: Dirty, local_meta: LocalMeta, timers_meta: LocalMeta | None = None) -> None:
         """The changelog has the entries: now the store gets them, with the meta record (at once, or with those of the next
         checkpoints, see `write_behind_ms`), and the caches shrink to their allowance. `OSError` when the disk refuses:
         the store is then behind the changelog by what its own meta record says."""
         self._behind.update(dirty.entries)
+        self._behind.update(dirty.timers)
+        if timers_meta is not None:
+            self._behind[TIMERS_META_KEY] = timers_meta.encode()
         self._local_meta = local_meta
         self._stored_types = self.types
         if self._written_at_ms is None:
@@ -178,7 +192,11 @@ class KeyedState:
         self._void.clear()
         for cache in self._caches.values():
             cache.committed()
+        self.task_timers.committed(timers_meta)
         self._evict()
+        for cache in self._caches.values():
+            if isinstance(cache, Sweeping):
+                cache.sweep(SWEEP)
 
     def _write_out(self) -> None:
         """What is committed and not in the store yet goes there: one batch, with the meta record of the last checkpoint."""
@@ -195,22 +213,27 @@ class KeyedState:
         self._local_meta = local_meta
         self._stored_types = self._types_of(local_meta)
 
+    def _holders(self) -> list[Cache | Timers]:
+        return [*self._caches.values(), *self.task_timers.all()]
+
     def _evict(self) -> None:
-        sizes = {name: cache.size_bytes() for name, cache in self._caches.items()}
-        used = sum(sizes.values())
+        holders = self._holders()
+        sizes = [holder.size_bytes() for holder in holders]
+        used = sum(sizes)
         allowed = self._budget.allowance(self, used)
         if used > allowed:
             self._write_out()  # what is evicted is read from the store again
-            for name, cache in self._caches.items():
-                cache.evict(sizes[name] * allowed // used)
+            for holder, size in zip(holders, sizes, strict=True):
+                holder.evict(size * allowed // used)
 
     def apply(self, entries: Sequence[Entry], local_meta: LocalMeta) -> None:
         """Restore: writes changelog records, in their order, with the meta record. Any order of keys is fine;
         some tens of thousands at a time are best. JobError when a state registered already has another type
         in them."""
         self._write(entries, local_meta)
-        for name, type_description in self._types.items():
-            self._check_stored_type(name, type_description)
+        for name, type_description in self._declared.items():
+            if self.stored_type(name, type_description) != self._types[name]:
+                raise JobError(f"state {name!r} was opened before what is stored of it was restored: restart the job")
         if entries:
             self._complete = False
             for cache in self._caches.values():
@@ -227,6 +250,7 @@ class KeyedState:
         self._complete = True
         for cache in self._caches.values():
             cache.forget(complete=True)
+        self.task_timers.emptied()
 
     def discard(self) -> None:
         """Forgets everything set since the last commit: the store is the truth again."""
@@ -234,14 +258,15 @@ class KeyedState:
         self._complete = self._store.is_empty()
         for cache in self._caches.values():
             cache.forget(complete=self._complete)
+        self.task_timers.forget(complete=self._complete)
 
     def dirty_bytes(self) -> int:
         """About how many bytes the next `take_dirty` gives."""
-        return sum(cache.dirty_bytes() for cache in self._caches.values())
+        return sum(holder.dirty_bytes() for holder in self._holders())
 
     def cache_bytes(self) -> int:
         """About how much memory the objects take."""
-        return sum(cache.size_bytes() for cache in self._caches.values())
+        return sum(holder.size_bytes() for holder in self._holders())
 
     def size_bytes(self) -> int:
         """About how much the store takes on disk and in its write buffers."""

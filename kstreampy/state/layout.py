@@ -4,7 +4,11 @@ In here: building and taking apart the key of an entry:
 
     name (UTF-8) · 0x00 · length of the typed key (varint) · typed key · suffix
 
-The suffix is empty for a ValueState; states with several entries per key put a namespace or a map key there.
+The suffix is empty for a ValueState; states with several entries per key put a namespace or a map key there. Where
+entries are read by time and not by key (the panes of windows), they lie in the order of time:
+
+    name (UTF-8) · 0x00 · pane end (8 bytes, big endian, sign bit flipped) · typed key
+
 Not in here: how a key becomes typed bytes (`serde/key.py`) and how a value becomes bytes (codecs).
 
 A name is never empty and never holds 0x00, so no name's entries lie among another's, and no entry's key
@@ -19,6 +23,7 @@ from typing import NamedTuple
 
 from kstreampy.errors import JobError
 
+_SIGN = 1 << 63
 _SHORT = tuple(bytes((length,)) for length in range(128))
 
 
@@ -61,23 +66,50 @@ def entry_keys(prefix: bytes, typed_keys: Iterable[bytes]) -> list[bytes]:
     ]
 
 
+def pane_prefix(prefix: bytes, end_ms: int) -> bytes:
+    """What the keys of all entries of one pane begin with; `prefix` is `name_prefix(name)`. In the order of `end_ms`,
+    which has 64 bit: OverflowError beyond."""
+    return prefix + (end_ms + _SIGN).to_bytes(8, "big")
+
+
+def pane_end(prefix: bytes, key: bytes) -> int:
+    """The end of the pane that the entry with this key belongs to."""
+    at = len(prefix)
+    return int.from_bytes(key[at : at + 8], "big") - _SIGN
+
+
 def parse(key: bytes) -> EntryKey:
-    """Takes an entry's key apart; ValueError when it is not one."""
+    """Takes the key of an entry that lies by key apart; ValueError when it is not one."""
     name, _, rest = key.partition(b"\x00")
+    try:
+        if not name:
+            raise ValueError("a name is missing")
+        return EntryKey(name.decode(), *split_prefixed(rest))
+    except ValueError as error:
+        raise ValueError(f"not the key of a state entry: {key[:80]!r} ({error})") from error
+
+
+def length_prefixed(data: bytes) -> bytes:
+    """The length of `data` (varint), then `data`."""
+    return (_SHORT[len(data)] if len(data) < 128 else _varint(len(data))) + data
+
+
+def split_prefixed(data: bytes) -> tuple[bytes, bytes]:
+    """The inverse of `length_prefixed`, and what comes behind. ValueError when it is not that."""
     length = shift = at = 0
     try:
         while True:
-            byte = rest[at]
+            byte = data[at]
             at += 1
             length |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 break
-        if not name or at + length > len(rest):
-            raise ValueError("a name or an end is missing")
-        return EntryKey(name.decode(), rest[at : at + length], rest[at + length :])
-    except (IndexError, ValueError) as error:
-        raise ValueError(f"not the key of a state entry: {key[:80]!r} ({error})") from error
+    except IndexError:
+        raise ValueError("a length is missing") from None
+    if at + length > len(data):
+        raise ValueError("an end is missing")
+    return data[at : at + length], data[at + length :]
 
 
 def _varint(number: int) -> bytes:

@@ -53,16 +53,25 @@ class MemoryStore:
         self._check_open()
         return self._meta
 
-    def scan(self, prefix: bytes) -> Scan:
+    def scan(self, prefix: bytes, least: bytes = b"") -> Scan:
         self._check_open()
-        if self._ordered is None:
-            self._ordered = sorted(self._entries)
-        rows = list(self._rows(self._ordered, prefix))
+        rows = list(self._rows(self._in_order(), prefix, least))
         self.open_scans += 1
         return Scan(iter(rows), self._scan_closed)
 
-    def _rows(self, ordered: list[bytes], prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for index in range(bisect_left(ordered, prefix), len(ordered)):
+    def first_key(self, prefix: bytes, least: bytes) -> bytes | None:
+        self._check_open()
+        ordered = self._in_order()
+        at = bisect_left(ordered, max(prefix, least))
+        return ordered[at] if at < len(ordered) and ordered[at].startswith(prefix) else None
+
+    def _in_order(self) -> list[bytes]:
+        if self._ordered is None:
+            self._ordered = sorted(self._entries)
+        return self._ordered
+
+    def _rows(self, ordered: list[bytes], prefix: bytes, least: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for index in range(bisect_left(ordered, max(prefix, least)), len(ordered)):
             key = ordered[index]
             if not key.startswith(prefix):
                 return

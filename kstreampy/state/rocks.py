@@ -154,17 +154,17 @@ class RocksStore:
     def meta(self) -> bytes | None:
         return self.get_many([META_KEY])[0]
 
-    def scan(self, prefix: bytes) -> Scan:
+    def scan(self, prefix: bytes, least: bytes = b"") -> Scan:
         self._check_open()
-        rows = self._rows(prefix)
+        rows = self._rows(prefix, least)
         self.open_scans += 1
         return Scan(rows, self._scan_closed)
 
-    def _rows(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _rows(self, prefix: bytes, least: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The client's read options are not used for an upper bound, because its iterator does not keep their
         bytes alive; its own `items()` is not used, because it ends without an error at a corrupted block."""
         cursor = self._db.iter()  # pins the store's present state, before the first row is asked for
-        cursor.seek(prefix)
+        cursor.seek(max(prefix, least))
         return self._walk(cursor, prefix)
 
     def _walk(self, cursor: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -179,6 +179,14 @@ class RocksStore:
             cursor.status()
         except Exception as error:
             raise _use_error(self.path, error) from error
+
+    def first_key(self, prefix: bytes, least: bytes) -> bytes | None:
+        self._check_open()
+        cursor = self._db.iter()
+        cursor.seek(max(prefix, least))
+        for key, _ in self._walk(cursor, prefix):
+            return key
+        return None
 
     def _scan_closed(self) -> None:
         self.open_scans -= 1

@@ -78,8 +78,13 @@ class Store(Protocol):
 
     def meta(self) -> bytes | None: ...
 
-    def scan(self, prefix: bytes) -> Scan:
-        """Entries whose keys begin with `prefix`; the meta record is never among them."""
+    def scan(self, prefix: bytes, least: bytes = b"") -> Scan:
+        """Entries whose keys begin with `prefix`, from the key `least` on; the meta record is never among them."""
+        ...
+
+    def first_key(self, prefix: bytes, least: bytes) -> bytes | None:
+        """The lowest key that begins with `prefix` and is not below `least`; None when there is none. It costs one seek,
+        however many entries lie between; the meta record's is never given."""
         ...
 
     def is_empty(self) -> bool:

@@ -34,9 +34,12 @@ class _TaskWire(_Wire):
     finished: bool = False
     sender_watermarks: dict[str, int] = {}
     ended_senders: list[str] = []
+    idle_senders: list[str] = []
+    step_watermarks: dict[str, int] = {}
     connector_positions: dict[str, Any] = {}
     states: dict[str, str] = {}
     stopping: list[tuple[str, int, int]] = []
+    timers_written: int = 0
 
 
 class _LocalWire(_Wire):
@@ -64,12 +67,19 @@ class TaskMeta:
     """"stage/task" of a sender → its watermark, int milliseconds."""
     ended_senders: frozenset[str] = frozenset()
     """Senders that said they will send no more."""
+    idle_senders: frozenset[str] = frozenset()
+    """Senders that have nothing to send for now, whose watermarks hold nothing back."""
+    step_watermarks: Mapping[str, int] = field(default_factory=dict)
+    """Uid of a step that makes its own watermarks → its watermark, int milliseconds."""
     connector_positions: Mapping[str, Any] = field(default_factory=dict)
     """Split of a source that is not Kafka → its position, any value of JSON's types."""
     states: Mapping[str, str] = field(default_factory=dict)
     """Name of each state → description of its type, to refuse a change that its bytes do not survive."""
     stopping: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """(topic, partition) → the offset at which a bounded read ends."""
+    timers_written: int = 0
+    """How many checkpoints of this task have written timers. The last of them ended its part of the timers topic with a meta
+    record that bears the same number: what lies up to there belongs to this checkpoint, what lies behind does not."""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(
@@ -82,9 +92,12 @@ class TaskMeta:
                 finished=self.finished,
                 sender_watermarks=dict(self.sender_watermarks),
                 ended_senders=sorted(self.ended_senders),
+                idle_senders=sorted(self.idle_senders),
+                step_watermarks=dict(self.step_watermarks),
                 connector_positions=dict(self.connector_positions),
                 states=dict(self.states),
                 stopping=_rows(self.stopping),
+                timers_written=self.timers_written,
             )
         )
 
@@ -100,15 +113,18 @@ class TaskMeta:
             finished=wire.finished,
             sender_watermarks=wire.sender_watermarks,
             ended_senders=frozenset(wire.ended_senders),
+            idle_senders=frozenset(wire.idle_senders),
+            step_watermarks=wire.step_watermarks,
             connector_positions=wire.connector_positions,
             states=wire.states,
             stopping=_positions(wire.stopping),
+            timers_written=wire.timers_written,
         )
 
 
 @dataclass(frozen=True)
 class LocalMeta:
-    """How far a local store has followed its changelog."""
+    """How far a local store has followed its changelog, or the timers topic."""
 
     topic_id: str
     """Of the changelog, not only its name: a topic made anew has another."""
@@ -119,7 +135,8 @@ class LocalMeta:
     complete: bool = True
     """False while a restore is writing: the entries are then of no checkpoint in particular."""
     task_meta: bytes | None = None
-    """The `TaskMeta` that the entries belong to, encoded; None when none was read yet."""
+    """The `TaskMeta` that the entries belong to, encoded; None when none was read yet. That of a timers topic says only
+    which checkpoint wrote it."""
 
     def task(self) -> TaskMeta | None:
         return None if self.task_meta is None else TaskMeta.decode(self.task_meta)

@@ -114,6 +114,18 @@ class StoreLaws:
         store.write([(key, key) for key in keys], b"meta")
         assert rows(store, prefix) == [(key, key) for key in sorted(keys) if key.startswith(prefix)]
 
+    def test_the_first_key_is_found_from_any_key_on(self, store: Store) -> None:
+        store.write([(b"a1", b""), (b"a3", b""), (b"b", b"")], b"meta")
+        assert store.first_key(b"a", b"") == b"a1"
+        assert store.first_key(b"a", b"a1") == b"a1"
+        assert store.first_key(b"a", b"a1\x00") == b"a3"
+        assert store.first_key(b"a", b"a4") is None
+        assert store.first_key(b"b", b"a") == b"b"
+        assert store.first_key(b"c", b"") is None
+        assert store.first_key(b"", b"") == b"a1", "not the meta record's"
+        store.write([(b"a1", None)], None)
+        assert store.first_key(b"a", b"") == b"a3"
+
     def test_a_scan_sees_the_store_as_it_was(self, store: Store) -> None:
         store.write([(b"a", b"1"), (b"b", b"1")], None)
         with store.scan(b"") as scan:
@@ -157,6 +169,7 @@ class StoreLaws:
             lambda: store.get_many([b"a"]),
             lambda: store.write([(b"a", b"1")], None),
             lambda: store.scan(b""),
+            lambda: store.first_key(b"", b""),
             store.meta,
             store.is_empty,
         ):
@@ -184,6 +197,9 @@ class StoreLaws:
             assert rows(store, prefix) == sorted(item for item in model.items() if item[0].startswith(prefix))
             asked = [key for entries, _ in batches for key, _ in entries]
             assert store.get_many(asked) == [model.get(key) for key in asked]
+            for least in [b"", *asked]:
+                later = [key for key in model if key.startswith(prefix) and key >= least]
+                assert store.first_key(prefix, least) == min(later, default=None)
             store.destroy()
 
         check()

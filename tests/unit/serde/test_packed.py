@@ -52,7 +52,7 @@ def assert_same(got: Batch, sent: Batch) -> None:
         assert columns(got) == ([], [], None, None)
 
 
-@given(batches(), st.builds(Mark, st.text(max_size=5), st.integers(0, 2**31), INT64, st.booleans()))
+@given(batches(), st.builds(Mark, st.text(max_size=5), st.integers(0, 2**31), INT64, st.booleans(), st.booleans()))
 def test_a_batch_comes_back_as_it_was(batch: Batch, mark: Mark) -> None:
     got = unpack(pack(batch, SELF_DESCRIBING, mark), SELF_DESCRIBING)
     assert got.marks == [mark]
@@ -61,7 +61,7 @@ def test_a_batch_comes_back_as_it_was(batch: Batch, mark: Mark) -> None:
 
 @given(batches(), st.integers(1, 300))
 def test_the_split_loses_nothing_and_moves_the_watermark_last(batch: Batch, max_bytes: int) -> None:
-    mark = Mark("s", 1, 77, True)
+    mark = Mark("s", 1, 77, True, True)
     messages = pack_split(batch, SELF_DESCRIBING, mark, max_bytes)
     parts = [unpack(message, SELF_DESCRIBING) for message in messages]
     for message, part in zip(messages, parts, strict=True):
@@ -87,7 +87,7 @@ def test_a_record_that_is_too_large_goes_alone() -> None:
 
 
 def test_a_message_of_marks_only() -> None:
-    marks = [Mark("a", 0, 5), Mark("a", 1, NO_TIMESTAMP), Mark("b", 0, MAX_WATERMARK, True)]
+    marks = [Mark("a", 0, 5), Mark("a", 1, NO_TIMESTAMP, idle=True), Mark("b", 0, MAX_WATERMARK, True)]
     got = unpack(pack_marks(marks), SELF_DESCRIBING)
     assert got.marks == marks
     assert_same(got.batch, Batch([], []))
@@ -113,9 +113,17 @@ def test_timestamps_cost_little() -> None:
     assert size([1_700_000_000_000 + 7 * i for i in range(500)]) < base + 550
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\2" + bytes(10), b'{"a": 1}', pack_marks([MARK])[1:]])
+def test_version_1_had_no_idle_senders() -> None:
+    marks = [("a", 0, 5, False), ("b", 1, 7, True)]
+    old = b"\1" + msgpack.encode([marks, SELF_DESCRIBING.encode_many(["x"]), None, [3]])
+    got = unpack(old, SELF_DESCRIBING)
+    assert got.marks == [Mark("a", 0, 5), Mark("b", 1, 7, True, False)]
+    assert (got.batch.values, got.batch.timestamps) == (["x"], [3])
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\3" + bytes(10), b'{"a": 1}', pack_marks([MARK])[1:]])
 def test_another_version_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="not a packed batch of version 1"):
+    with pytest.raises(ValueError, match="not a packed batch of version 2"):
         unpack(data, SELF_DESCRIBING)
 
 

@@ -1,0 +1,137 @@
+"""State that is one value per key, made of all that were added: `ReducingState` and `AggregatingState`.
+
+In here: the handles. Not in here: lists, which merge too (`list_state.py`), and the same with a TTL (`ttl_state.py`).
+
+The user's function is handed what is kept itself, not a copy, together with a copy of what is added: it may change both in
+place and return either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
+from kstreampy.serde.batch import Token
+from kstreampy.state.cache import ValueCache
+from kstreampy.state.handle import KeyScope, MergingState, no_key
+
+T = TypeVar("T")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+
+class ReducingState(MergingState[T, T]):
+    """One value per key: the first that was added, or what the reduce function made of it and the next."""
+
+    __slots__ = ("_cache", "_reduce", "_scope")
+
+    def __init__(self, cache: ValueCache, scope: KeyScope, reduce: Callable[[Any, Any], Any]) -> None:
+        self._cache = cache
+        self._scope = scope
+        self._reduce = reduce
+
+    def get(self) -> T | None:
+        """The reduced value of the current key, None when nothing was added."""
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        value = self._seen(token)
+        return value if type(value) in IMMUTABLE_TYPES else copy_value(value)  # type: ignore[no-any-return]  # the user's
+
+    def add(self, value: T | None) -> None:
+        """Reduces the value into what is kept. None leaves that unchanged; a result of None removes it."""
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        if value is None:
+            return
+        added: Any = value if type(value) in IMMUTABLE_TYPES else copy_value(value)
+        so_far = self._kept(token)
+        self._keep(token, added if so_far is None else self._reduce(so_far, added))
+
+    def clear(self) -> None:
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        self._keep(token, None)
+
+    def merge_namespaces(self, target: Token, sources: Iterable[Token]) -> None:
+        for source in sources:
+            value = self._kept(source)
+            if value is not None and source != target:
+                so_far = self._kept(target)
+                self._keep(target, value if so_far is None else self._reduce(so_far, value))
+                self._keep(source, None)
+
+    def _seen(self, token: Token) -> Any:
+        return self._cache.fetch(token)
+
+    def _kept(self, token: Token) -> Any:
+        return self._cache.fetch(token)
+
+    def _keep(self, token: Token, value: Any) -> None:
+        cache = self._cache
+        cache.entries[token] = value
+        cache.dirty.add(token)
+
+
+class AggregatingState(MergingState[IN, OUT]):
+    """One accumulator per key, which `AggregateFunction.add` adds to; `get` gives the function's result of it."""
+
+    __slots__ = ("_cache", "_function", "_scope")
+
+    def __init__(self, cache: ValueCache, scope: KeyScope, function: Any) -> None:
+        """`function`: an `AggregateFunction`."""
+        self._cache = cache
+        self._scope = scope
+        self._function = function
+
+    def get(self) -> OUT | None:
+        """The result for the current key, None when nothing was added."""
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        accumulator = self._seen(token)
+        if accumulator is None:
+            return None
+        result = self._function.get_result(accumulator)
+        return result if type(result) in IMMUTABLE_TYPES else copy_value(result)  # type: ignore[no-any-return]  # the user's
+
+    def add(self, value: IN | None) -> None:
+        """Adds the value to the accumulator. None leaves it unchanged."""
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        if value is None:
+            return
+        added: Any = value if type(value) in IMMUTABLE_TYPES else copy_value(value)
+        accumulator = self._kept(token)
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._keep(token, self._function.add(added, accumulator))
+
+    def clear(self) -> None:
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        self._keep(token, None)
+
+    def merge_namespaces(self, target: Token, sources: Iterable[Token]) -> None:
+        for source in sources:
+            accumulator = self._kept(source)
+            if accumulator is not None and source != target:
+                so_far = self._kept(target)
+                self._keep(target, accumulator if so_far is None else self._function.merge(so_far, accumulator))
+                self._keep(source, None)
+
+    def _seen(self, token: Token) -> Any:
+        return self._cache.fetch(token)
+
+    def _kept(self, token: Token) -> Any:
+        return self._cache.fetch(token)
+
+    def _keep(self, token: Token, value: Any) -> None:
+        cache = self._cache
+        cache.entries[token] = value
+        cache.dirty.add(token)
