@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+from kstreampy.datastream.job_file import never_executed
 from kstreampy.datastream.launch import Job, JobExecutionResult
 from kstreampy.graph.plan import Plan
 from kstreampy.observe import log
@@ -21,7 +22,7 @@ from kstreampy.runtime.settings_source import Resolved
 from kstreampy.runtime.stop import StopSignal, end_at_once, stopping_by_signal
 from kstreampy.runtime.supervisor import PARENT_GRACE_S, membership, settings_of_worker, supervise
 
-from .invocation import Invocation, never_executed
+from .invocation import Invocation
 from .options import Arguments, JobFile, Overrides
 
 _log = logging.getLogger("kstreampy.run")

@@ -133,6 +133,21 @@ class MemoryCluster:
                 group.expel(known)
             self.touch()
 
+    def revoke_all(self) -> None:
+        """A rebalance of every group begins, in the way of the eager protocol: members let go of all they have in their
+        next poll, and get nothing before `rebalance`."""
+        with self.lock:
+            for group in self.groups.values():
+                group.revoke_all()
+            self.touch()
+
+    def rebalance(self) -> None:
+        """Every group gives its partitions anew: what one member had is the next one's now."""
+        with self.lock:
+            for group in self.groups.values():
+                group.turn()
+            self.touch()
+
     def expire_transaction(self, transactional_id: str) -> None:
         """The id's transaction times out: what is open is aborted, and its producer is fenced."""
         with self.lock:

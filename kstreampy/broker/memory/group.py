@@ -72,6 +72,7 @@ class Group:
         self._partitions = partitions
         self._owners: dict[TopicPartition, Member] = {}
         self._joined = 0
+        self._turned = 0
 
     def join(self, consumer: GroupConsumer, topics: Iterable[str], instance_id: str | None) -> Member:
         """A new member. One with the same instance id is fenced, and what it had is free for the new one at
@@ -110,6 +111,9 @@ class Group:
         """Range assignment, topic by topic over the sorted members: with equal numbers of partitions and
         equal subscriptions, partition i of every topic goes to the same member."""
         members = sorted(self.members, key=lambda member: member.rank)
+        if members:
+            first = self._turned % len(members)
+            members = members[first:] + members[:first]
         for member in members:
             member.target = set()
         for topic in sorted({topic for member in members for topic in member.topics}):
@@ -120,6 +124,16 @@ class Group:
                 stop = start + share + (place < extra)
                 member.target.update(TopicPartition(topic, partition) for partition in range(start, stop))
                 start = stop
+
+    def revoke_all(self) -> None:
+        """No member shall have anything, until the next `balance`."""
+        for member in self.members:
+            member.target = set()
+
+    def turn(self) -> None:
+        """What each member had is the next member's from now on."""
+        self._turned += 1
+        self.balance()
 
     def take(self, member: Member) -> list[TopicPartition]:
         """Makes the member owner of its whole target and returns what is new to it, sorted; nothing as long

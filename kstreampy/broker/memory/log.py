@@ -125,6 +125,10 @@ class PartitionLog:
         found = self._messages[first:stop]
         return found, (found[-1].offset() + 1 if found else position)
 
+    def everything(self) -> list[Message]:
+        """All messages there are, also those of transactions that are still open."""
+        return list(self._messages)
+
     def first_at(self, timestamp_ms: int) -> int:
         """The first committed offset whose timestamp is at or after the given one, or the stable end."""
         stable = self.stable_end
