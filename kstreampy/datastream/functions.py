@@ -1,12 +1,13 @@
-"""PyFlink's path for the function classes; they live in `kstreampy/operators/function.py`."""
+"""PyFlink's path for the function classes; they live in `kstreampy/operators/function.py` and `window_function.py`."""
 
 from kstreampy.operators.function import (
+    AggregateFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
+    KeySelector,
     KeyedProcessFunction,
     KeyedStateStore,
-    KeySelector,
     MapFunction,
     NullByteKeySelector,
     Partitioner,
@@ -14,9 +15,20 @@ from kstreampy.operators.function import (
     ReduceFunction,
     RuntimeContext,
     SinkFunction,
+    TimerService,
+)
+from kstreampy.operators.window_function import (
+    AllWindowFunction,
+    PassThroughAllWindowFunction,
+    PassThroughWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowFunction,
 )
 
 __all__ = [
+    "AggregateFunction",
+    "AllWindowFunction",
     "FilterFunction",
     "FlatMapFunction",
     "Function",
@@ -26,8 +38,14 @@ __all__ = [
     "MapFunction",
     "NullByteKeySelector",
     "Partitioner",
+    "PassThroughAllWindowFunction",
+    "PassThroughWindowFunction",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
     "SinkFunction",
+    "TimerService",
+    "WindowFunction",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Self, overload
 
+from kstreampy.common.time import Amount
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.types import Row
 from kstreampy.datastream.collect import CloseableIterator
@@ -17,7 +18,11 @@ from kstreampy.datastream.drawn import DataStreamSink
 from kstreampy.datastream.key_selection import KeySelection, selection
 from kstreampy.datastream.sink import add_sink_node
 from kstreampy.datastream.stream import DataStream
+from kstreampy.datastream.windowed_stream import WindowedStream
+from kstreampy.datastream.windowing import count_windows, time_windows, warn_of_time_window
 from kstreampy.errors import JobError
+from kstreampy.eventtime.assigner import WindowAssigner
+from kstreampy.eventtime.global_window import GlobalWindows
 from kstreampy.graph.node import KeyNode
 from kstreampy.operators.field import Field, Position
 from kstreampy.operators.function import (
@@ -45,6 +50,7 @@ from kstreampy.operators.keyed import (
     extreme_by,
     extreme_of,
 )
+from kstreampy.operators.timer import TimedProcessOperator, has_on_timer
 
 
 class KeyedStream(DataStream):
@@ -123,9 +129,11 @@ class KeyedStream(DataStream):
     def process(
         self, func: KeyedProcessFunction | ProcessFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
-        """Any number of results per value, with a context and keyed state. TypeError for anything else.
+        """Any number of results per value, with a context, keyed state and timers (define `on_timer`). TypeError for anything
+        else.
 
-        Deprecated: a `ProcessFunction`; it may use keyed state too, and its context is that of a `KeyedProcessFunction`.
+        Deprecated: a `ProcessFunction`; it may use state and timers too, and its context is that of a
+        `KeyedProcessFunction`.
         """
         if isinstance(func, ProcessFunction):
             warnings.warn(
@@ -134,10 +142,12 @@ class KeyedStream(DataStream):
         elif not isinstance(func, KeyedProcessFunction):
             raise TypeError("KeyedProcessFunction is required for KeyedStream.")
 
-        def build(step: str, uid: str) -> KeyedProcessOperator:
-            return KeyedProcessOperator(step, uid, func)
+        timed = has_on_timer(func)
 
-        return self._step("process", build, output_type, stateful=True, detail=where(func))
+        def build(step: str, uid: str) -> KeyedProcessOperator:
+            return TimedProcessOperator(step, uid, func) if timed else KeyedProcessOperator(step, uid, func)
+
+        return self._step("process", build, output_type, stateful=True, timers=timed, detail=where(func))
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """Rolling: emits, for every record, what its key has been reduced to. The first value of a key is emitted as it is,
@@ -189,6 +199,24 @@ class KeyedStream(DataStream):
             return RollingOperator(step, uid, combine, type_info)
 
         return self._step(kind, build, type_info, coerce=False, stateful=True, detail=f"field {position!r}")
+
+    def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
+        """Cuts each key's elements into windows (`kstreampy.datastream.window`). TypeError for anything but a
+        `WindowAssigner`."""
+        return WindowedStream(self, window_assigner)
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Windows of `size` elements of a key; what is short of that at the end gives no result. With `slide`, every
+        `slide`-th element gives a result of the last `size`, or of all where there were not so many yet (as in Java;
+        `CountSlidingWindowAssigner` gives full windows only). The window that functions see is the `GlobalWindow`, and
+        results have the timestamp of their last element."""
+        return count_windows(self.window(GlobalWindows.create()), size, slide)
+
+    def time_window(self, size: Amount, slide: Amount | None = None) -> WindowedStream:
+        """Deprecated: `window(TumblingEventTimeWindows.of(size))` or `window(SlidingEventTimeWindows.of(size, slide))`.
+        (Not in PyFlink.)"""
+        warn_of_time_window("time_window", "window")
+        return self.window(time_windows(size, slide))
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
         """As on a `DataStream`; the function may use keyed state, got in `open`."""

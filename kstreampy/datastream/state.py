@@ -1,6 +1,33 @@
 """PyFlink's path for keyed state; it lives in `kstreampy/state/`."""
 
-from kstreampy.state.descriptor import StateDescriptor, ValueStateDescriptor
-from kstreampy.state.handle import State, ValueState
+from kstreampy.state.descriptor import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from kstreampy.state.handle import AppendingState, MergingState, State, ValueState
+from kstreampy.state.list_state import ListState
+from kstreampy.state.map_state import MapState
+from kstreampy.state.merging import AggregatingState, ReducingState
+from kstreampy.state.ttl import StateTtlConfig
 
-__all__ = ["State", "StateDescriptor", "ValueState", "ValueStateDescriptor"]
+__all__ = [
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "AppendingState",
+    "ListState",
+    "ListStateDescriptor",
+    "MapState",
+    "MapStateDescriptor",
+    "MergingState",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "State",
+    "StateDescriptor",
+    "StateTtlConfig",
+    "ValueState",
+    "ValueStateDescriptor",
+]

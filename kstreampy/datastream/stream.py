@@ -12,15 +12,23 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from kstreampy.common.execution_config import ExecutionConfig
+from kstreampy.common.output_tag import OutputTag
+from kstreampy.common.time import Amount
 from kstreampy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from kstreampy.common.types import Row
+from kstreampy.common.watermark_strategy import WatermarkStrategy
+from kstreampy.datastream.all_windowed_stream import AllWindowedStream
 from kstreampy.datastream.collect import CloseableIterator, RunningJob
 from kstreampy.datastream.connectors.base import Sink
 from kstreampy.datastream.drawn import DataStreamSink, Drawn
 from kstreampy.datastream.key_selection import selection
 from kstreampy.datastream.sink import add_sink_node, sink_to_node
+from kstreampy.datastream.windowing import count_windows, time_windows, warn_of_time_window
 from kstreampy.errors import JobError
-from kstreampy.graph.node import Build, CollectNode, Node, StepNode
+from kstreampy.eventtime.assigner import WindowAssigner
+from kstreampy.eventtime.global_window import GlobalWindows
+from kstreampy.graph.node import Build, CollectNode, Node, SideNode, StepNode
+from kstreampy.operators.assign import AssignOperator
 from kstreampy.operators.field import Position
 from kstreampy.operators.function import (
     FilterFunction,
@@ -154,6 +162,66 @@ class DataStream(Drawn):
             raise TypeError(f"ProcessFunction is required for DataStream.process, not {type(func).__name__}")
         return self._step("process", lambda step, _: ProcessOperator(step, func), output_type, detail=where(func))
 
+    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
+        """Gives records their event time anew, and makes watermarks from it. Values pass unchanged. TypeError for anything but
+        a `WatermarkStrategy`.
+
+        Directly behind a source that has no strategy of its own (`no_watermarks()`), and with nothing else behind that
+        source, it is the source's: a watermark per partition, as if it were given to `from_source`. (In Flink one per task,
+        which makes records late that are only read after those of another partition.)
+
+        In mid-stream each task makes one watermark from all records that reach it: it suits streams whose order is that of a
+        single partition, or a bound that covers what is read side by side. Watermarks and idleness from before are dropped,
+        except the end. Watermarks are emitted at the watermark interval, or at once where the generator emits in `on_event`:
+        behind that batch of records. They never go back, over a restart too; the generator itself begins anew then.
+        `with_watermark_alignment` needs a source. Behind a stream by key the result is not keyed any more.
+        """
+        if not isinstance(watermark_strategy, WatermarkStrategy):
+            raise TypeError(
+                f"assign_timestamps_and_watermarks takes a WatermarkStrategy, not {watermark_strategy!r}: the old "
+                "AssignerWithPeriodicWatermarks is WatermarkStrategy.for_generator(...).with_timestamp_assigner(...)"
+            )
+
+        def build(step: str, uid: str) -> AssignOperator:
+            return AssignOperator(step, uid, watermark_strategy)
+
+        stream = self._step("timestamps_and_watermarks", build, self._node.type_info, coerce=False)
+        assert isinstance(stream._node, StepNode), "a step"
+        stream._node.strategy = watermark_strategy
+        return stream
+
+    def get_side_output(self, output_tag: OutputTag) -> DataStream:
+        """What the operator of this stream sent to `output_tag`: its function's `yield tag, value` and
+        `ctx.output(tag, value)`, or the late data of a window. Values have the timestamp of the record (or the timer) that
+        they were sent for, neither key nor headers, and are brought to the tag's type if it has one. Of one batch of
+        records, the main results go out before the side outputs.
+
+        What nobody asks for is dropped, and never part of the main stream. The same tag may be used on several
+        operators; those are different outputs. Operators without side outputs give an empty stream.
+
+        TypeError for anything but an `OutputTag`; `JobError` where the tag was asked for with another type before, and
+        where this stream is no operator's result (a source, a keyed stream, a side output).
+        """
+        if not isinstance(output_tag, OutputTag):
+            raise TypeError(f"get_side_output takes an OutputTag, not {output_tag!r}")
+        node = self._node
+        if not isinstance(node, StepNode):
+            raise JobError(
+                f"get_side_output({output_tag.tag_id!r}) on a {node.kind}: only operators have side outputs; call it on the "
+                "stream that process(...) or a window returned"
+            )
+        side = node.side_outputs.get(output_tag.tag_id)
+        if side is None:
+            side = SideNode("side_output", (node,), output_tag.type_info, tag=output_tag)
+            node.side_outputs[output_tag.tag_id] = side
+            self._add(side)
+        elif side.type_info != output_tag.type_info:
+            raise JobError(
+                "A side output with a matching id was already requested with a different type. This is not allowed, side "
+                f"output ids need to be unique: {side.tag!r} and {output_tag!r} on {self.get_name()!r}"
+            )
+        return DataStream(self._env, side)
+
     @overload
     def key_by(
         self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
@@ -170,6 +238,21 @@ class DataStream(Drawn):
         from kstreampy.datastream.keyed_stream import KeyedStream  # a subclass of this one
 
         return KeyedStream(self, selection("key_by", key_selector, more, key_type))
+
+    def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
+        """Cuts all elements into windows, in one task (`kstreampy.datastream.window`). TypeError for anything but a
+        `WindowAssigner`."""
+        return AllWindowedStream(self, window_assigner)
+
+    def count_window_all(self, size: int, slide: int = 0) -> AllWindowedStream:
+        """As `KeyedStream.count_window`, of all elements. (Not in PyFlink.)"""
+        return count_windows(self.window_all(GlobalWindows.create()), size, slide)
+
+    def time_window_all(self, size: Amount, slide: Amount | None = None) -> AllWindowedStream:
+        """Deprecated: `window_all(TumblingEventTimeWindows.of(size))` or
+        `window_all(SlidingEventTimeWindows.of(size, slide))`. (Not in PyFlink.)"""
+        warn_of_time_window("time_window_all", "window_all")
+        return self.window_all(time_windows(size, slide))
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """A line per value on standard output, after `identifier:task> ` where there is more than one task."""
@@ -237,6 +320,7 @@ class DataStream(Drawn):
         *,
         coerce: bool = True,
         stateful: bool = False,
+        timers: bool = False,
         detail: str = "",
     ) -> DataStream:
         node = StepNode(
@@ -245,6 +329,7 @@ class DataStream(Drawn):
             type_info,
             build=build,
             stateful=stateful,
+            timers=timers,
             coerce=coerce and type_info is not None,
             detail=detail,
         )

@@ -10,12 +10,26 @@ Not in here: names and settings of topics (`topic.py`), and how a plan is shown 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from kstreampy.common.typeinfo import TypeInformation
+from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.errors import JobError
 from kstreampy.graph import topic
-from kstreampy.graph.node import CollectNode, Graph, KeyNode, Node, SourceNode, StepNode
+from kstreampy.graph.node import (
+    CollectNode,
+    Graph,
+    KeyNode,
+    Node,
+    PairNode,
+    PartitionNode,
+    SideNode,
+    SourceNode,
+    StepNode,
+    UnionNode,
+)
 from kstreampy.graph.plan import CollectedResult, Link, Plan, Stage, Step
 from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput
 from kstreampy.operators.connector import ConnectorSource
@@ -112,13 +126,16 @@ class _Compiler:
             if isinstance(node, SourceNode):
                 drafts += [(node, stage) for stage in self._source_stages(node)]
             elif self._begins_stage(node):
-                drafts.append((node, self._keyed_stage(node)))
+                drafts.append((node, self._cut_stage(node)))
         self._check_names([stage for _, stage in drafts])
         stages = self._linked([stage for _, stage in drafts])
         for stage in stages:
             if stage.stateful:
                 name = topic.changelog(self.application_id, stage.uid)
                 self.topics[name] = (name, "changelog", stage.partitions)
+            if stage.timers:
+                name = topic.timers(self.application_id, stage.uid)
+                self.topics[name] = (name, "timers", stage.partitions)
         return Plan(
             self.name,
             self.application_id,
@@ -142,18 +159,21 @@ class _Compiler:
             taken[seen_by_kafka] = stage.uid
 
     def _begins_stage(self, node: Node) -> bool:
-        return any(isinstance(source, KeyNode) and not source.in_place for source in node.inputs)
+        if isinstance(node, PairNode):
+            return True
+        return _is_work(node) and _is_cut(node.inputs[0])
 
     def _source_stages(self, node: SourceNode) -> list[Stage]:
         """The stage's name is its group's and its changelog's: that of its first stateful step, whose uid its state is found
         by; without one, the source's."""
         uid = self.uids[node]
         label = node.name or uid
+        strategy, last = self._timed(node)
         if isinstance(node.source, TopicInput):
-            chain = self._chain(node)
+            chain = self._chain(last)
             stateful = _stateful(chain)
             stage_uid = self._first_stateful(chain, uid)
-            return [self._stage(stage_uid, Input(node.source, label, node.strategy), chain, stateful, None)]
+            return [self._stage(stage_uid, Input(node.source, label, strategy), chain, stateful, None)]
         assert isinstance(node.source, ConnectorSource), "a source is topics or a connector"
         tasks = max(1, min(len(node.source.splits()), self.key_groups))
         name = topic.source(self.application_id, uid)
@@ -161,10 +181,8 @@ class _Compiler:
         route = Step(
             uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, node.type_info), topic=name
         )
-        reading = self._stage(
-            uid, Input(ConnectorInput(node.source), label, node.strategy), (Link(route),), True, tasks
-        )
-        chain = self._chain(node)
+        reading = self._stage(uid, Input(ConnectorInput(node.source), label, strategy), (Link(route),), True, tasks)
+        chain = self._chain(last)
         behind = self._stage(
             self._first_stateful(chain, f"{uid}-out"),
             Input(PackedInput(name, node.type_info, ()), label),
@@ -174,17 +192,36 @@ class _Compiler:
         )
         return [reading, behind]
 
+    def _timed(self, source: SourceNode) -> tuple[WatermarkStrategy | None, Node]:
+        """How time is told on a source, and the node whose followers are its chain. A strategy that is assigned directly
+        behind a source without one, and is all that follows it, becomes the source's own: it then works per partition."""
+        followers = [node for node in self.nodes if source in node.inputs]
+        if len(followers) == 1 and source.strategy in (None, WatermarkStrategy.no_watermarks()):
+            (follower,) = followers
+            if isinstance(follower, StepNode) and follower.strategy is not None and not follower.side_outputs:
+                return follower.strategy, follower
+        return source.strategy, source
+
     def _first_stateful(self, chain: tuple[Link, ...], otherwise: str) -> str:
         return next((step.uid for link in chain for step in link.steps() if step.stateful), otherwise)
 
-    def _keyed_stage(self, node: Node) -> Stage:
+    def _cut_stage(self, node: Node) -> Stage:
+        """The stage that begins with a step behind a cut."""
         uid = self.uids[node]
-        name = topic.repartition(self.application_id, uid)
-        self.topics[name] = (name, "packed", self.key_groups)
+        inputs = [
+            PackedInput(self._input_topic(node, side), _type_behind(one), ()) for side, one in enumerate(node.inputs)
+        ]
+        for one in inputs:
+            self.topics[one.topic] = (one.topic, "packed", self.key_groups)
         chain = (self._link(node),)
-        key_node = node.inputs[0]
-        type_info = key_node.inputs[0].type_info
-        return self._stage(uid, Input(PackedInput(name, type_info, ()), uid), chain, _stateful(chain), self.key_groups)
+        origin = replace(inputs[0], second=inputs[1]) if len(inputs) > 1 else inputs[0]
+        return self._stage(uid, Input(origin, uid), chain, _stateful(chain), self.key_groups)
+
+    def _input_topic(self, node: Node, side: int) -> str:
+        uid = self.uids[node]
+        if isinstance(node, PairNode):
+            return topic.pair(self.application_id, uid, side)
+        return topic.repartition(self.application_id, uid)
 
     def _stage(self, uid: str, source: Input, chain: tuple[Link, ...], stateful: bool, partitions: int | None) -> Stage:
         for link in chain:
@@ -203,12 +240,11 @@ class _Compiler:
             for stage in waiting:
                 origin = stage.input.origin
                 if isinstance(origin, PackedInput):
-                    senders = tuple(self.senders.get(origin.topic, ()))
-                    if any(sender not in bounded for sender in senders):
+                    origin = self._with_senders(origin)
+                    if any(sender not in bounded for sender in origin.all_senders()):
                         rest.append(stage)
                         continue
-                    origin = PackedInput(origin.topic, origin.type_info, senders)
-                    bounded[stage.uid] = all(bounded[sender] for sender in senders)
+                    bounded[stage.uid] = all(bounded[sender] for sender in origin.all_senders())
                 elif isinstance(origin, TopicInput):
                     bounded[stage.uid] = origin.bounded or origin.stopping is not None
                 else:
@@ -225,16 +261,48 @@ class _Compiler:
             waiting = rest
         return [linked[stage.uid] for stage in stages]
 
+    def _with_senders(self, origin: PackedInput) -> PackedInput:
+        second = None if origin.second is None else self._with_senders(origin.second)
+        senders = tuple(dict.fromkeys(self.senders.get(origin.topic, ())))
+        return PackedInput(origin.topic, origin.type_info, senders, second)
+
     def _chain(self, node: Node) -> tuple[Link, ...]:
+        """What follows a node, up to the next cuts."""
         links: list[Link] = []
         for follower in self.nodes:
-            if node not in follower.inputs:
-                continue
-            if isinstance(follower, KeyNode) and not follower.in_place:
-                links += [self._route(follower, user) for user in self.nodes if follower in user.inputs]
-            else:
-                links.append(self._link(follower))
+            for side, one in enumerate(follower.inputs):
+                if one is node and not isinstance(follower, SideNode):
+                    links += self._following(follower, side)
         return tuple(links)
+
+    def _following(self, follower: Node, side: int) -> tuple[Link, ...]:
+        """`follower`, as what follows its input number `side`."""
+        if isinstance(follower, UnionNode):
+            return self._chain(follower)
+        if isinstance(follower, PairNode):  # nothing says where the records must be
+            return (
+                self._route(
+                    PartitionNode("rebalance", (follower.inputs[side],), route=EvenRouteOperator), follower, side
+                ),
+            )
+        if not _is_cut(follower):
+            return (self._link(follower),)
+        return tuple(self._routes(follower))
+
+    def _routes(self, cut: Node) -> Iterator[Link]:
+        """From before a cut to every step behind it."""
+        for user in self.nodes:
+            for side, one in enumerate(user.inputs):
+                if one is not cut:
+                    continue
+                if _is_work(user):
+                    yield self._route(cut, user, side)
+                elif isinstance(cut, PartitionNode) and cut.is_free:
+                    yield from self._following(user, side)
+                else:
+                    raise JobError(
+                        f"{cut.kind}: {user.kind} follows it at once and would undo it: put a step between them, such as map"
+                    )
 
     def _link(self, node: Node) -> Link:
         uid = self.uids[node]
@@ -246,6 +314,11 @@ class _Compiler:
             step = Step(uid, label, node.kind, partial(KeyOperator, label, node.select, node.where), detail=node.where)
             return Link(step, self._chain(node))
         assert isinstance(node, StepNode), f"{node.kind} cannot stand in a chain"
+        if node.strategy is not None and node.strategy.alignment is not None:
+            raise JobError(
+                f"{label}: with_watermark_alignment holds back sources, and this strategy is assigned in mid-stream: give it "
+                "to from_source, or assign it directly behind a source that has no strategy and nothing else behind it"
+            )
         step = Step(
             uid,
             label,
@@ -255,13 +328,29 @@ class _Compiler:
             writes=node.writes,
             detail=node.description or node.detail,
             explicit_uid=node.uid is not None,
+            timers=node.timers,
         )
         following = () if node.terminal else self._chain(node)
         if node.coerce and node.type_info is not None:
             coerce = node.type_info.coercer()
             typed = Step(uid, f"{label} as {node.type_info!r}", "type", partial(CoerceOperator, label, coerce))
-            return Link(step, (Link(typed, following),))
-        return Link(step, following)
+            following = (Link(typed, following),)
+        return Link(step, following, self._sides(node, label))
+
+    def _sides(self, node: StepNode, label: str) -> tuple[tuple[str, tuple[Link, ...]], ...]:
+        """What follows each side output that leads somewhere; its values are brought to the tag's type first."""
+        found: list[tuple[str, tuple[Link, ...]]] = []
+        for side in self.nodes:
+            if not isinstance(side, SideNode) or side.inputs[0] is not node:
+                continue
+            tag_id, following = side.tag.tag_id, self._chain(side)
+            if side.type_info is not None:
+                name = f"{label}, side output {tag_id!r}"
+                make = partial(CoerceOperator, name, side.type_info.coercer())
+                typed = Step(self.uids[side], f"{name} as {side.type_info!r}", "type", make)
+                following = (Link(typed, following),)
+            found.append((tag_id, following))
+        return tuple(found)
 
     def _collect_step(self, node: CollectNode, uid: str) -> Step:
         name = topic.collect(self.application_id, uid)
@@ -271,12 +360,32 @@ class _Compiler:
             uid, f"{uid} → {name}", "collect", partial(EvenRouteOperator, uid, name, node.type_info), topic=name
         )
 
-    def _route(self, key: KeyNode, user: Node) -> Link:
-        name = topic.repartition(self.application_id, self.uids[user])
-        assert key.select is not None, "a key node has a selector"
-        label = key.name or self.uids[key]
-        make = partial(KeyRouteOperator, label, name, key.inputs[0].type_info, key.select, key.where)
-        return Link(Step(self.uids[key], f"{label} → {name}", "route", make, topic=name, detail=key.where))
+    def _route(self, cut: Node, user: Node, side: int) -> Link:
+        name = self._input_topic(user, side)
+        type_info = _type_behind(cut)
+        if isinstance(cut, PartitionNode):
+            uid = self.uids.get(cut, self.uids[user])
+            label = cut.name or uid
+            return Link(Step(uid, f"{label} → {name}", "route", partial(cut.route, label, name, type_info), topic=name))
+        assert isinstance(cut, KeyNode), "a cut is by key or by a partitioning"
+        assert cut.select is not None, "a key node has a selector"
+        label = cut.name or self.uids[cut]
+        make = partial(KeyRouteOperator, label, name, type_info, cut.select, cut.where)
+        return Link(Step(self.uids[cut], f"{label} → {name}", "route", make, topic=name, detail=cut.where))
+
+
+def _is_cut(node: Node) -> bool:
+    return isinstance(node, PartitionNode) or (isinstance(node, KeyNode) and not node.in_place)
+
+
+def _is_work(node: Node) -> bool:
+    """True for what becomes a step, and so can begin a stage."""
+    return isinstance(node, StepNode | CollectNode) or (isinstance(node, KeyNode) and node.in_place)
+
+
+def _type_behind(node: Node) -> TypeInformation | None:
+    """The declared type of what a cut, or a stream that is cut, hands on."""
+    return node.inputs[0].type_info if _is_cut(node) else node.type_info
 
 
 def _made(node: StepNode, label: str, uid: str) -> Operator:

@@ -52,6 +52,7 @@ def _stage_data(plan: Plan, stage: Stage) -> dict[str, Any]:
         "bounded": stage.bounded,
         "stateful": stage.stateful,
         "changelog": topics.changelog(plan.application_id, stage.uid) if stage.stateful else None,
+        "timers": topics.timers(plan.application_id, stage.uid) if stage.timers else None,
         "operators": [_link_data(link) for link in stage.chain],
     }
 
@@ -67,7 +68,8 @@ def _input_data(stage: Stage) -> dict[str, Any]:
             "to": None if origin.stopping is None else origin.stopping.kind.value,
         }
     if isinstance(origin, PackedInput):
-        return {"kind": "stage", "topics": [origin.topic], "from_stages": list(origin.senders)}
+        topics_in = [side.topic for side in origin.sides()]
+        return {"kind": "stage", "topics": topics_in, "from_stages": list(origin.all_senders())}
     assert isinstance(origin, ConnectorInput), "there are three kinds of input"
     return {"kind": "connector", "name": stage.input.name, "source": type(origin.source).__name__}
 
@@ -89,11 +91,13 @@ def _link_data(link: Link) -> dict[str, Any]:
         data["stateful"] = True
     if link.next:
         data["next"] = [_link_data(following) for following in link.next]
+    if link.sides:
+        data["sides"] = {tag_id: [_link_data(following) for following in links] for tag_id, links in link.sides}
     return data
 
 
 def _topic_data(name: str, kind: str, count: int | None) -> dict[str, Any]:
-    spec = topics.changelog_spec(name, 1) if kind == "changelog" else topics.packed_spec(name, 1)
+    spec = topics.spec(name, kind, 1)
     return {
         "name": name,
         "purpose": name.rsplit("-", 1)[-1],
@@ -109,6 +113,7 @@ def _text(plan: Plan) -> str:
     lines = [f"Job {plan.name!r}, application {plan.application_id!r}: {len(plan.stages)} stages, {ends}", ""]
     for number, stage in enumerate(data["stages"], 1):
         kept = f", state in {stage['changelog']}" if stage["stateful"] else ""
+        kept += f", timers in {stage['timers']}" if stage["timers"] else ""
         lines.append(f"Stage {number}: {stage['name']}  (group {stage['group']}, tasks: {stage['tasks']}{kept})")
         lines.append(f"  ◄── {_reads(stage['input'])}")
         for index, link in enumerate(stage["operators"]):
@@ -142,16 +147,21 @@ def _branch(link: dict[str, Any], indent: str, *, last: bool) -> list[str]:
     detail = f"  {link['detail']}" if link.get("detail") else ""
     head = f"{indent}{'└' if last else '├'}─ {link['kind']} {link['name']}{state}{detail}"
     lines = [head]
-    following = link.get("next", [])
+    following = list(link.get("next", []))
+    for tag_id, branch in link.get("sides", {}).items():
+        following.append({"kind": "side output", "name": repr(tag_id), "next": branch})
     for index, child in enumerate(following):
         lines += _branch(child, indent + ("   " if last else "│  "), last=index == len(following) - 1)
     return lines
 
 
-def _edges(plan: Plan) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], list[tuple[str, str]], dict[str, str]]:
-    """Clusters (stage id, title, steps), edges and topic nodes, with ids fit for Mermaid and DOT."""
+def _edges(
+    plan: Plan,
+) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], list[tuple[str, str, str | None]], dict[str, str]]:
+    """Clusters (stage id, title, steps), edges (from, to, id of the side output if it is one) and topic nodes, with ids fit
+    for Mermaid and DOT."""
     clusters: list[tuple[str, str, list[tuple[str, str]]]] = []
-    edges: list[tuple[str, str]] = []
+    edges: list[tuple[str, str, str | None]] = []
     outside: dict[str, str] = {}
     ids: dict[str, str] = {}
 
@@ -166,12 +176,16 @@ def _edges(plan: Plan) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], li
         if isinstance(origin, TopicInput):
             sources = [outer(name) for name in _topics_read(origin)]
         elif isinstance(origin, PackedInput):
-            sources = [outer(origin.topic)]
+            sources = [outer(side.topic) for side in origin.sides()]
         else:
             sources = [outer(f"{type(origin.source).__name__} {stage.input.name}")]
 
         def walk(
-            links: tuple[Link, ...], before: list[str], number: int = number, steps: list[tuple[str, str]] = steps
+            links: tuple[Link, ...],
+            before: list[str],
+            side: str | None = None,
+            number: int = number,
+            steps: list[tuple[str, str]] = steps,
         ) -> None:
             for link in links:
                 name = f"s{number}_{len(steps)}"
@@ -179,11 +193,13 @@ def _edges(plan: Plan) -> tuple[list[tuple[str, str, list[tuple[str, str]]]], li
                     " (state)" if link.step.stateful else ""
                 )
                 steps.append((name, label))
-                edges.extend((source, name) for source in before)
+                edges.extend((source, name, side) for source in before)
                 target = link.step.topic or link.step.writes
                 if target:
-                    edges.append((name, outer(target)))
+                    edges.append((name, outer(target), None))
                 walk(link.next, [name])
+                for tag_id, following in link.sides:
+                    walk(following, [name], tag_id)
 
         walk(stage.chain, sources)
         clusters.append((f"stage{number}", f"stage {stage.uid}", steps))
@@ -198,7 +214,9 @@ def _mermaid(plan: Plan) -> str:
         lines.append(f'  subgraph {name}["{_mermaid_text(title)}"]')
         lines += [f'    {step}["{_mermaid_text(label)}"]' for step, label in steps]
         lines.append("  end")
-    lines += [f"  {source} --> {target}" for source, target in edges]
+    for source, target, side in edges:
+        arrow = "-->" if side is None else f'-.->|"{_mermaid_text(side)}"|'
+        lines.append(f"  {source} {arrow} {target}")
     return "\n".join(lines) + "\n"
 
 
@@ -210,7 +228,9 @@ def _dot(plan: Plan) -> str:
         lines.append(f'  subgraph cluster_{name} {{ label="{_dot_text(title)}";')
         lines += [f'    {step} [label="{_dot_text(label)}"];' for step, label in steps]
         lines.append("  }")
-    lines += [f"  {source} -> {target};" for source, target in edges]
+    for source, target, side in edges:
+        style = "" if side is None else f' [label="{_dot_text(side)}", style=dashed]'
+        lines.append(f"  {source} -> {target}{style};")
     return "\n".join([*lines, "}"]) + "\n"
 
 

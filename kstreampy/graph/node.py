@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from kstreampy.common.output_tag import OutputTag
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.graph.source import TopicInput
@@ -61,6 +62,8 @@ class StepNode(Node):
 
     build: Build | None = None
     stateful: bool = False
+    timers: bool = False
+    """It may set timers; it is stateful then."""
     terminal: bool = False
     coerce: bool = False
     """Its results are brought to `type_info`, which the author declared for it."""
@@ -69,6 +72,40 @@ class StepNode(Node):
     """The user's topic that a sink writes to, where it is known beforehand."""
     exactly_once: bool | None = None
     """What a sink asks for; None: nothing."""
+    strategy: WatermarkStrategy | None = None
+    """Of a step that gives records their event time anew."""
+    side_outputs: dict[str, SideNode] = field(default_factory=dict)
+    """Those that were asked for, by the tag's id."""
+
+
+@dataclass(eq=False)
+class SideNode(Node):
+    """A side output of the step that is its input, of `type_info` if the tag declares one."""
+
+    tag: OutputTag = field(kw_only=True)
+
+
+Route = Callable[[str, str, TypeInformation | None], Operator]
+"""`route(step name, topic, type) -> Operator`: sends what comes to the partitions of the topic."""
+
+
+@dataclass(eq=False)
+class PartitionNode(Node):
+    """A stream whose records are placed anew, by `route`: the step behind it begins a stage. `is_free`: any place will do, so
+    that nothing is lost where the placing is left out (behind it stands a `key_by`, say)."""
+
+    route: Route = field(kw_only=True)
+    is_free: bool = True
+
+
+@dataclass(eq=False)
+class UnionNode(Node):
+    """All inputs as one stream: what follows is done behind each of them."""
+
+
+@dataclass(eq=False)
+class PairNode(StepNode):
+    """One operator with two inputs (`operators/pair.py`): it begins a stage that reads a co-partitioned pair of topics."""
 
 
 @dataclass(eq=False)

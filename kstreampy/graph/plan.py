@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kstreampy.graph.source import Input, TopicInput
-from kstreampy.operators.operator import End, Operator, Tee
+from kstreampy.operators.operator import End, Operator, Split, Tee
+
+_WITHOUT_SIDE_OUTPUTS = frozenset({"map", "flat_map", "filter", "project", "typed"})
 
 
 @dataclass(frozen=True)
@@ -24,19 +26,27 @@ class Step:
     """The user's topic that the step writes to, where it is known beforehand."""
     detail: str = ""
     explicit_uid: bool = True
+    timers: bool = False
+    """It may set timers: its stage has a timers topic."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A step and what follows it."""
+    """A step and what follows it; `sides`: the ids of its side outputs, and what follows each."""
 
     step: Step
     next: tuple[Link, ...] = ()
+    sides: tuple[tuple[str, tuple[Link, ...]], ...] = ()
+
+    def links(self) -> Iterator[Link]:
+        """Itself and all that follow it, those of side outputs last."""
+        yield self
+        for following in (self.next, *(links for _, links in self.sides)):
+            for link in following:
+                yield from link.links()
 
     def steps(self) -> Iterator[Step]:
-        yield self.step
-        for link in self.next:
-            yield from link.steps()
+        return (link.step for link in self.links())
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,11 @@ class Stage:
     def steps(self) -> list[Step]:
         return [step for link in self.chain for step in link.steps()]
 
+    @property
+    def timers(self) -> bool:
+        """Whether a step of it may set timers, so that it has a timers topic beside its changelog."""
+        return any(step.timers for step in self.steps())
+
     def topics_out(self) -> list[str]:
         """The internal topics it writes to."""
         return list(dict.fromkeys(step.topic for step in self.steps() if step.topic is not None))
@@ -70,8 +85,10 @@ class Stage:
 
         def one(link: Link) -> Operator:
             following = join(link.next)
+            sides = {tag_id: join(links) for tag_id, links in link.sides}
             operator = link.step.make()
-            operator.out = following
+            operator.out = Split(following, sides) if sides else following
+            operator.sides = sides
             made.append(operator)
             return operator
 
@@ -95,7 +112,7 @@ class Plan:
     stages: tuple[Stage, ...]
     key_groups: int
     internal_topics: tuple[tuple[str, str, int | None], ...]
-    """(name, "packed" or "changelog", partitions or None where they follow a stage's input)."""
+    """(name, "packed", "changelog" or "timers", partitions or None where they follow a stage's input)."""
     collected: tuple[CollectedResult, ...] = ()
     parameters: dict[str, str] = field(default_factory=dict)
 
@@ -128,8 +145,18 @@ class Plan:
         return explain(self, form)
 
     def warnings(self) -> list[str]:
-        """What is allowed but worth saying: stateful steps whose names may move when the job changes."""
-        return [
+        """What is allowed but worth saying: stateful steps whose names may move when the job changes, and side outputs of
+        steps that send nothing to any."""
+        silent = [
+            f"{link.step.kind} {link.step.name!r} sends nothing to side outputs, so {tag_id!r} stays empty: call "
+            "get_side_output on what process(...) returned"
+            for stage in self.stages
+            for first in stage.chain
+            for link in first.links()
+            for tag_id, _ in link.sides
+            if link.step.kind in _WITHOUT_SIDE_OUTPUTS
+        ]
+        return silent + [
             f"{step.kind} keeps state under the derived name {step.uid!r}: give it .uid(...) so that its state "
             "is found again when the job changes"
             for stage in self.stages

@@ -51,12 +51,27 @@ class TopicInput:
 
 @dataclass(frozen=True)
 class PackedInput:
-    """What other stages sent: one internal topic."""
+    """What other stages sent: one internal topic, or a pair of them."""
 
     topic: str
     type_info: TypeInformation | None
     senders: tuple[str, ...]
     """The uids of the stages that send here."""
+    second: PackedInput | None = None
+    """The other topic of a co-partitioned pair: the second input of a step that has two."""
+
+    def sides(self) -> tuple[PackedInput, ...]:
+        """This topic, and the second of a pair."""
+        return (self,) if self.second is None else (self, self.second)
+
+    def all_senders(self) -> tuple[str, ...]:
+        """Of all sides."""
+        return tuple(dict.fromkeys(sender for side in self.sides() for sender in side.senders))
+
+
+def sender_name(side: int, stage: str, task: int) -> str:
+    """How a task that sends to side 0 or 1 of an input is known there: one stage may send to both."""
+    return f"{stage}/{task}" if side == 0 else f"{side + 1}:{stage}/{task}"
 
 
 @dataclass(frozen=True)

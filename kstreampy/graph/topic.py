@@ -22,12 +22,17 @@ _COMPACT = {
     "max.message.bytes": str(MAX_MESSAGE_BYTES),
 }
 
-PURPOSES = ("repartition", "source", "changelog", "collect")
+PURPOSES = ("repartition", "source", "changelog", "timers", "collect")
 
 
 def repartition(application_id: str, uid: str) -> str:
     """Packed batches into the stage `uid`; purged behind the committed offsets."""
     return f"{application_id}-{uid}-repartition"
+
+
+def pair(application_id: str, uid: str, side: int) -> str:
+    """Packed batches into input `side` (0 or 1) of the stage `uid`, which has two."""
+    return f"{repartition(application_id, uid)}-{side + 1}"
 
 
 def source(application_id: str, uid: str) -> str:
@@ -40,9 +45,19 @@ def changelog(application_id: str, uid: str) -> str:
     return f"{application_id}-{uid}-changelog"
 
 
+def timers(application_id: str, uid: str) -> str:
+    """Every pending timer of the stage `uid`, one record each."""
+    return f"{application_id}-{uid}-timers"
+
+
 def collect(application_id: str, uid: str) -> str:
     """Results on their way to `execute_and_collect`."""
     return f"{application_id}-{uid}-collect"
+
+
+def spec(name: str, kind: str, partitions: int) -> TopicSpec:
+    """Of a topic of this kind, as `Plan.internal_topics` names it."""
+    return packed_spec(name, partitions) if kind == "packed" else changelog_spec(name, partitions)
 
 
 def packed_spec(name: str, partitions: int) -> TopicSpec:
@@ -50,4 +65,5 @@ def packed_spec(name: str, partitions: int) -> TopicSpec:
 
 
 def changelog_spec(name: str, partitions: int) -> TopicSpec:
+    """Of changelogs and timers topics."""
     return TopicSpec(name, partitions, dict(_COMPACT))

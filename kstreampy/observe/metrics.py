@@ -20,6 +20,8 @@ from prometheus_client import (
 )
 from prometheus_client.metrics import MetricWrapperBase
 
+from kstreampy.observe.function_metric import FunctionMetrics
+
 LOOP_SHARES: Final = ("poll", "process", "checkpoint", "idle")
 
 _CHECKPOINT_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -43,6 +45,8 @@ class Metrics:
         self._declare_checkpoint()
         self._declare_state()
         self._declare_worker()
+        self.functions = FunctionMetrics(clock=clock)
+        self.registry.register(self.functions)
 
     def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
         return Counter(f"kstreampy_{name}", text, labels, registry=self.registry)
@@ -58,11 +62,17 @@ class Metrics:
             "Records that failed, by what became of them: fail, skip or dead-letter",
             ("stage", "step", "policy"),
         )
-        self._records_late = self._counter(
-            "records_late", "Records dropped for being later than the allowed lateness", ("stage", "step")
+        self._records_late_dropped = self._counter(
+            "records_late_dropped", "Records dropped for being later than the allowed lateness", ("stage",)
+        )
+        self._records_future = self._counter(
+            "records_future",
+            "Records with a timestamp more than max_future_ms ahead of the clock",
+            ("stage", "policy"),
         )
         self._lag = self._gauge("lag_records", "Records between a task's position and the end", _SOURCE)
         self._watermark = self._gauge("watermark_milliseconds", "Watermark of a task, milliseconds since 1970", _TASK)
+        self._idle = self._gauge("task_idle", "1 while all inputs of a task are idle, else 0", _TASK)
 
     def _declare_checkpoint(self) -> None:
         self._checkpoint_seconds = Histogram(
@@ -112,8 +122,11 @@ class Metrics:
     def records_failed(self, stage: str, step: str, policy: str, count: int = 1) -> None:
         self._records_failed.labels(stage, step, policy).inc(count)
 
-    def records_late(self, stage: str, step: str, count: int) -> None:
-        self._records_late.labels(stage, step).inc(count)
+    def records_late_dropped(self, stage: str, count: int) -> None:
+        self._records_late_dropped.labels(stage).inc(count)
+
+    def records_future(self, stage: str, policy: str, count: int) -> None:
+        self._records_future.labels(stage, policy).inc(count)
 
     def lag(self, stage: str, topic: str, partition: int, records: int) -> None:
         self._lag_topics.setdefault((stage, str(partition)), set()).add(topic)
@@ -121,6 +134,9 @@ class Metrics:
 
     def watermark(self, stage: str, partition: int, ms: int) -> None:
         self._watermark.labels(stage, partition).set(ms)
+
+    def idle(self, stage: str, partition: int, idle: bool) -> None:
+        self._idle.labels(stage, partition).set(idle)
 
     def checkpoint_done(self, seconds: float, records: int) -> None:
         """One checkpoint ended: how long it held the loop, how many changes it wrote."""
@@ -175,8 +191,9 @@ class Metrics:
         """The task was revoked or lost: its series are taken away, so that no one's lag stands still for
         ever."""
         name = str(partition)
-        _forget((self._watermark, self._state_bytes, self._timers), stage, name)
+        _forget((self._watermark, self._idle, self._state_bytes, self._timers), stage, name)
         self.restored(stage, partition)
+        self.functions.forget(stage, partition)
         for topic in self._lag_topics.pop((stage, name), ()):
             _forget((self._lag,), stage, topic, name)
 

@@ -16,19 +16,49 @@ from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
+from kstreampy.common.output_tag import OutputTag
 from kstreampy.errors import JobError
 
 if TYPE_CHECKING:
-    from kstreampy.state.descriptor import ValueStateDescriptor
+    from kstreampy.common.metric import MetricGroup
+    from kstreampy.operators.side_output import SideOutputs
+    from kstreampy.state.descriptor import (
+        AggregatingStateDescriptor,
+        ListStateDescriptor,
+        MapStateDescriptor,
+        ReducingStateDescriptor,
+        ValueStateDescriptor,
+    )
     from kstreampy.state.handle import ValueState
+    from kstreampy.state.list_state import ListState
+    from kstreampy.state.map_state import MapState
+    from kstreampy.state.merging import AggregatingState, ReducingState
 
 
 class KeyedStateStore(ABC):
-    """Where keyed state comes from. Only functions on a `KeyedStream` may ask for state."""
+    """Where keyed state comes from. Only functions on a `KeyedStream` may ask for state, in `open`; others get a
+    `JobError`. A name has one kind and one type of state: `JobError` when it is asked for with another, also when an earlier
+    run of the job stored another that cannot be read as the one asked for."""
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """The `ValueState` of that name; call it in `open`. Raises `JobError` where the stream is not keyed."""
+        """One value per key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key, of any length."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A map per key, of any size."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """One value per key, made of all that were added."""
+
+    @abstractmethod
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """One accumulator per key, and the result of it."""
 
 
 class RuntimeContext(KeyedStateStore):
@@ -61,6 +91,10 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """A global job parameter (`ExecutionConfig.set_global_job_parameters`)."""
+
+    @abstractmethod
+    def get_metrics_group(self) -> MetricGroup:
+        """Where the function makes counters, gauges, meters and distributions of its own; they are shown at `/metrics`."""
 
 
 class Function:
@@ -99,6 +133,28 @@ class ReduceFunction(Function):
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
         """Combines what was reduced so far with the next value into a value of the same type."""
+
+
+class AggregateFunction(Function):
+    """Adds values to an accumulator, and makes a result of that when asked. Accumulators are made, handed in and kept by
+    the caller: `add` and `merge` may change the first they are given in place, and return what holds from then on."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """A new, empty accumulator."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with the value added."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result of what was added so far. Leaves the accumulator as it is."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """One accumulator of all that was added to the two. Asked for by windows that merge."""
+        raise JobError(f"{type(self).__name__} has no merge(), which makes one accumulator of two as windows merge: define it")
 
 
 class KeySelector(Function):
@@ -158,7 +214,14 @@ class TimeDomain(Enum):
 
 
 class TimerService:
-    """A function's view of time."""
+    """A function's view of time, and on a keyed stream its timers: one per key, time and time domain. Setting one that is set
+    and deleting one that is not change nothing. Times are int milliseconds.
+
+    A timer calls the function's `on_timer` once its time has come: one of event time when the watermark comes to it, one of
+    processing time when the clock does. It is part of the checkpoint, so it fires after a restart too; one whose time has
+    passed by then fires at once. At the end of a bounded job all event-time timers fire; processing-time timers that are
+    still pending are dropped.
+    """
 
     __slots__ = ("_clock", "_watermark")
 
@@ -174,15 +237,40 @@ class TimerService:
         """The task's watermark in ms; -2**63 before the first."""
         return self._watermark()
 
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Sets a timer of the current key. At or before the current watermark, it fires when that moves next. `JobError` on
+        a stream without keys."""
+        raise _not_keyed("Setting")
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Sets a timer of the current key; `JobError` on a stream without keys."""
+        raise _not_keyed("Setting")
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Deletes a timer of the current key; `JobError` on a stream without keys."""
+        raise _not_keyed("Deleting")
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Deletes a timer of the current key; `JobError` on a stream without keys."""
+        raise _not_keyed("Deleting")
+
+
+def _not_keyed(doing: str) -> JobError:
+    return JobError(
+        f"{doing} timers is only supported on a keyed streams. Put key_by(...) before process(...), and give it a "
+        "KeyedProcessFunction"
+    )
+
 
 class ProcessFunction(Function):
     class Context:
         """About the record in hand; one object per task, refilled per record, so do not keep it."""
 
-        __slots__ = ("_headers", "_timer_service", "_timestamp")
+        __slots__ = ("_headers", "_sides", "_timer_service", "_timestamp")
 
-        def __init__(self, timer_service: TimerService) -> None:
+        def __init__(self, timer_service: TimerService, sides: SideOutputs) -> None:
             self._timer_service = timer_service
+            self._sides = sides
             self._timestamp = -(2**63)
             self._headers: list[tuple[str, bytes | None]] | None = None
 
@@ -197,6 +285,12 @@ class ProcessFunction(Function):
             """The record's Kafka headers, in order; empty when it has none. (Not in PyFlink.)"""
             return list(self._headers or ())
 
+        def output(self, output_tag: OutputTag, value: Any) -> None:
+            """Sends a value to a side output, with this context's timestamp; the same as `yield output_tag, value`.
+            It is dropped unless `get_side_output` asks for the tag. TypeError for anything but an `OutputTag`.
+            (Not in PyFlink, which has the `yield` only.)"""
+            self._sides.add(output_tag, value, self._timestamp)
+
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:
         """Any number of outputs: an iterable, a generator, or None for none."""
@@ -206,17 +300,33 @@ class KeyedProcessFunction(Function):
     class Context(ProcessFunction.Context):
         __slots__ = ("_current_key",)
 
-        def __init__(self, timer_service: TimerService, current_key: Callable[[], Any]) -> None:
-            super().__init__(timer_service)
+        def __init__(self, timer_service: TimerService, current_key: Callable[[], Any], sides: SideOutputs) -> None:
+            super().__init__(timer_service, sides)
             self._current_key = current_key
 
         def get_current_key(self) -> Any:
-            """The key of the record in hand."""
+            """The key of the record (or the timer) in hand."""
             return self._current_key()
+
+    class OnTimerContext(Context):
+        """About the timer in hand: `timestamp()` is its time. One object per task, refilled per timer."""
+
+        __slots__ = ("_domain",)
+
+        _domain: TimeDomain
+
+        def time_domain(self) -> TimeDomain:
+            """Of the timer."""
+            return self._domain
 
     @abstractmethod
     def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterable[Any] | None:
         """Any number of outputs: an iterable, a generator, or None for none."""
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+        """A timer has come to its time, in ms; its key is the current one, also for state. Any number of outputs, or None.
+        They get the timer's timestamp if it is one of event time, and none if it is one of processing time."""
+        return None
 
 
 def callable_of(function: Any, cls: type[Function], method: str) -> Callable[..., Any]:
@@ -252,15 +362,32 @@ def keeps_objects(function: Any) -> bool:
     )
 
 
-def settle(produced: Iterable[Any], emit: Callable[[Any], None]) -> None:
-    """Emits everything that was produced, as it was when it came: what can be changed in place is copied at once."""
+def settle(
+    produced: Iterable[Any],
+    emit: Callable[[Any], None],
+    output: Callable[[OutputTag, Any], None] | None = None,
+) -> None:
+    """Emits everything that was produced, as it was when it came: what can be changed in place is copied at once.
+
+    A pair of an `OutputTag` and a value goes to `output` (a context's), so never to the main stream. TypeError for a tag
+    with no value or several, and where there is no `output`."""
     immutable = IMMUTABLE_TYPES
     for value in produced:
         kind = type(value)
         if kind in immutable or (kind is tuple and immutable.issuperset(map(type, value))):
             emit(value)
+        elif kind is tuple and isinstance(value[0], OutputTag):
+            _to_side(value, output)
         else:
             emit(detached(value))
+
+
+def _to_side(pair: tuple[Any, ...], output: Callable[[OutputTag, Any], None] | None) -> None:
+    if output is None:
+        raise TypeError(f"{pair[0]!r} was emitted, but only process functions have side outputs: use process(...)")
+    if len(pair) != 2:
+        raise TypeError(f"`yield tag, value` takes one value, but {pair[0]!r} came with {len(pair) - 1}")
+    output(*pair)
 
 
 def detached(value: Any) -> Any:
@@ -276,6 +403,12 @@ def is_rich(function: Any) -> bool:
     return isinstance(function, Function) and type(function).open is not Function.open
 
 
+@functools.lru_cache(maxsize=256)
+def _line_of(target: Any) -> int:
+    """Where its source begins. Remembered, since the whole file is parsed for it, and every task asks."""
+    return inspect.getsourcelines(target)[1]
+
+
 def where(function: Any) -> str:
     """`name (file:line)` of a user's function or function class, for messages; its name when there is no source."""
     while isinstance(function, functools.partial):
@@ -288,6 +421,6 @@ def where(function: Any) -> str:
     if code is not None:
         return f"{name} ({code.co_filename}:{code.co_firstlineno})"
     try:
-        return f"{name} ({inspect.getsourcefile(target)}:{inspect.getsourcelines(target)[1]})"
+        return f"{name} ({inspect.getsourcefile(target)}:{_line_of(target)})"
     except (OSError, TypeError):
         return str(name)

@@ -26,13 +26,16 @@ from kstreampy.operators.function import (
 )
 from kstreampy.operators.operator import Operator, TaskContext, failure
 from kstreampy.operators.runtime_context import TaskRuntimeContext
+from kstreampy.operators.side_output import SideOutputs
 from kstreampy.operators.stateless import FilterOperator, FlatMapOperator, FunctionOperator, MapOperator, emit_repeated
+from kstreampy.operators.timer_service import SilentTimerService
 from kstreampy.serde.batch import Batch, Token
 from kstreampy.serde.key import key_of
-from kstreampy.serde.typed import codec_for
 from kstreampy.state.cache import ValueCache
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
+from kstreampy.state.kind import value_cache
+from kstreampy.state.stored_type import ROLLING
 
 Combine = Callable[[Any, Any], Any]
 
@@ -75,7 +78,7 @@ class RollingOperator(Operator):
 
     def open(self, context: TaskContext) -> None:
         state = keyed_state(self.step, context)
-        self.cache = state.value(f"{self.uid}/rolling", codec_for(self.type_info), repr(self.type_info))
+        self.cache = value_cache(state, f"{self.uid}/rolling", ROLLING, self.type_info)
 
     def process(self, batch: Batch) -> None:
         keys = keys_in(batch)
@@ -196,7 +199,7 @@ class ReduceOperator(FunctionOperator):
 
     def open(self, context: TaskContext) -> None:
         state = keyed_state(self.step, context)
-        self.cache = state.value(f"{self.uid}/rolling", codec_for(self.type_info), repr(self.type_info))
+        self.cache = value_cache(state, f"{self.uid}/rolling", ROLLING, self.type_info)
         super().open(context)
 
     def process(self, batch: Batch) -> None:
@@ -326,9 +329,12 @@ class ProcessOperator(FunctionOperator):
     cls = ProcessFunction
     method = "process_element"
     context: ProcessFunction.Context
+    side_outputs: SideOutputs
 
     def open(self, context: TaskContext) -> None:
-        self.context = ProcessFunction.Context(TimerService(context.clock, lambda: context.watermark))
+        self.side_outputs = SideOutputs(self.sides)
+        timer_service = TimerService(context.clock, lambda: context.watermark)
+        self.context = ProcessFunction.Context(timer_service, self.side_outputs)
         super().open(context)
 
     def process(self, batch: Batch) -> None:
@@ -338,13 +344,15 @@ class ProcessOperator(FunctionOperator):
         results: list[Any] = []
         emit = results.append
         ends: list[int] = []
+        output = context.output
+        self.side_outputs.begin(ends)
         try:
             for index, value in enumerate(batch.values):
                 context._timestamp = batch.timestamps[index]
                 context._headers = None if headers is None else headers[index]
                 produced = function(value, context)
                 if produced is not None:
-                    settle(produced, emit)
+                    settle(produced, emit, output)
                 ends.append(len(results))
         except KStreamError:
             raise
@@ -352,6 +360,7 @@ class ProcessOperator(FunctionOperator):
             index = len(ends)
             raise failure(self.step, error, index, batch.values[index], self.where) from error
         emit_repeated(self.out, batch, results, ends)
+        self.side_outputs.emit()
 
 
 class KeyedProcessOperator(FunctionOperator):
@@ -360,6 +369,7 @@ class KeyedProcessOperator(FunctionOperator):
     cls = Function
     method = "process_element"
     context: KeyedProcessFunction.Context
+    side_outputs: SideOutputs
     state: KeyedState
     scope: KeyScope
 
@@ -374,8 +384,13 @@ class KeyedProcessOperator(FunctionOperator):
         def current_key() -> Any:
             return None if scope.token is None else key_of(scope.token)
 
-        self.context = KeyedProcessFunction.Context(TimerService(context.clock, lambda: context.watermark), current_key)
+        self.side_outputs = SideOutputs(self.sides)
+        self.context = KeyedProcessFunction.Context(self.timer_service(context), current_key, self.side_outputs)
         super().open(context)
+
+    def timer_service(self, context: TaskContext) -> TimerService:
+        """What the function is handed to set timers; see `timer.py` for functions that have `on_timer`."""
+        return SilentTimerService(self.step, context, self.where)
 
     def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
         return TaskRuntimeContext(self.step, context, self.uid)
@@ -390,6 +405,8 @@ class KeyedProcessOperator(FunctionOperator):
         emit = results.append
         ends: list[int] = []
         count = ends.append
+        output = context.output
+        self.side_outputs.begin(ends)
         if batch.headers is None:
             context._headers = None
         try:
@@ -400,7 +417,7 @@ class KeyedProcessOperator(FunctionOperator):
                     context._headers = batch.headers[index]
                 produced = function(value, context)
                 if produced is not None:
-                    settle(produced, emit)
+                    settle(produced, emit, output)
                 count(len(results))
         except KStreamError:
             raise
@@ -410,3 +427,4 @@ class KeyedProcessOperator(FunctionOperator):
         finally:
             scope.token = None
         emit_repeated(self.out, batch, results, ends)
+        self.side_outputs.emit()

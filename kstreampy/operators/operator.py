@@ -12,7 +12,9 @@ from operator import length_hint
 from typing import Any, Protocol
 
 from kstreampy.common.copying import copy_value
-from kstreampy.errors import RecordError
+from kstreampy.common.metric import MetricGroup
+from kstreampy.errors import JobError, RecordError
+from kstreampy.eventtime.future import TimeRules
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
@@ -28,6 +30,10 @@ class Outlet(Protocol):
     def wait_for_room(self) -> None: ...
 
 
+def _no_metrics(step: str) -> MetricGroup:
+    raise JobError(f"{step} asks for metrics, but its task was opened without any")
+
+
 @dataclass
 class TaskContext:
     """What a task hands to its operators. Lives as long as the task; owned by it."""
@@ -41,6 +47,14 @@ class TaskContext:
     scope: KeyScope = field(default_factory=KeyScope)
     state: KeyedState | None = None
     watermark: int = NO_TIMESTAMP
+    """The current one, as the operator at work sees it: behind a step that makes its own it is that step's."""
+    step_watermarks: dict[str, int] = field(default_factory=dict)
+    """Of steps that make their own, by uid: part of the checkpoint, so that they never go back."""
+    moved: bool = False
+    """Set by an operator that has something for the next checkpoint although neither records nor the watermark came."""
+    time: TimeRules = field(default_factory=TimeRules)
+    exactly_once: bool = False
+    """What is held back for packing then goes out with the checkpoint only: nobody could read it before."""
     attempt: int = 0
     parameters: Mapping[str, str] = field(default_factory=dict)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
@@ -49,8 +63,12 @@ class TaskContext:
     """How many partitions a topic of the user's has; asked once per topic, then remembered."""
     positions: dict[str, Any] = field(default_factory=dict)
     """Last committed position of each connector sink of this task, by the step's uid."""
+    metric_group: Callable[[str], MetricGroup] = _no_metrics
+    """The metrics of the functions of a step, by its name."""
     records_out: int = 0
     """Records that left the stage since the driver last looked."""
+    late_dropped: int = 0
+    """Records that were dropped for being late, since the driver last looked."""
     wake_at_ms: int = MAX_WATERMARK
     """Processing time at which the driver calls `wake` on the chain next; set by `wake_at`, reset before the call."""
 
@@ -76,6 +94,10 @@ class Operator:
     def __init__(self, step: str) -> None:
         self.step = step
 
+    def inputs(self) -> tuple[Operator, ...]:
+        """What takes the batches of each input of the step."""
+        return (self,)
+
     def open(self, context: TaskContext) -> None:
         """Called once, before the first batch, from the last operator of the chain to the first."""
 
@@ -85,6 +107,10 @@ class Operator:
     def advance(self, watermark: int) -> None:
         """The task's watermark has moved to `watermark`."""
         self.out.advance(watermark)
+
+    def set_idle(self, idle: bool) -> None:
+        """The task has become idle (no input has anything for now, so nobody should wait for its watermark), or active."""
+        self.out.set_idle(idle)
 
     def wake(self, now_ms: int) -> None:
         """The clock has come to a time that some operator of the task asked for (`TaskContext.wake_at`): processing-time
@@ -96,7 +122,7 @@ class Operator:
         self.out.finish()
 
     def tick(self) -> None:
-        """Called every watermark interval: what is held back for packing goes out."""
+        """Called every watermark interval: steps that make watermarks emit, and what is held back for packing goes out."""
         self.out.tick()
 
     def flush(self) -> None:
@@ -118,6 +144,7 @@ class End(Operator):
 
     def process(self, batch: Batch) -> None: ...
     def advance(self, watermark: int) -> None: ...
+    def set_idle(self, idle: bool) -> None: ...
     def wake(self, now_ms: int) -> None: ...
     def finish(self) -> None: ...
     def tick(self) -> None: ...
@@ -147,6 +174,10 @@ class Tee(Operator):
     def advance(self, watermark: int) -> None:
         for out in self.outs:
             out.advance(watermark)
+
+    def set_idle(self, idle: bool) -> None:
+        for out in self.outs:
+            out.set_idle(idle)
 
     def wake(self, now_ms: int) -> None:
         for out in self.outs:

@@ -2,7 +2,7 @@
 
 In here: the operator at the end of a stage whose stream goes on behind a cut. It keeps one open batch per target
 partition and sends it as one message when it is full, at the watermark interval and at a checkpoint. Every message
-carries the sending task and its watermark; the last one, the end of that task.
+carries the sending task, its watermark and whether it is idle; the last one, the end of that task.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class RouteOperator(Operator):
         self.codec = codec_for(type_info)
         self.watermark = NO_TIMESTAMP
         self.sent_watermark = NO_TIMESTAMP
+        self.idle = False
+        self.sent_idle = False
         self.ended = False
 
     def open(self, context: TaskContext) -> None:
@@ -50,10 +52,14 @@ class RouteOperator(Operator):
     def advance(self, watermark: int) -> None:
         self.watermark = watermark
 
+    def set_idle(self, idle: bool) -> None:
+        self.idle = idle
+
     def wake(self, now_ms: int) -> None: ...
 
     def tick(self) -> None:
-        self._send_all()
+        if not self.context.exactly_once:
+            self._send_all()
 
     def flush(self) -> None:
         self._send_all()
@@ -86,18 +92,18 @@ class RouteOperator(Operator):
             self.waiting[partition] = Batch([], [])
 
     def _send_all(self) -> None:
-        moved = self.watermark > self.sent_watermark
+        moved = self.watermark > self.sent_watermark or self.idle is not self.sent_idle
         for partition, waiting in enumerate(self.waiting):
             if waiting.values:
                 self._send(partition, waiting)
                 self.waiting[partition] = Batch([], [])
             elif moved:
                 self._send(partition, waiting)
-        self.sent_watermark = self.watermark
+        self.sent_watermark, self.sent_idle = self.watermark, self.idle
 
     def _send(self, partition: int, batch: Batch) -> None:
         context = self.context
-        mark = Mark(context.stage, context.partition, self.watermark, self.ended)
+        mark = Mark(context.stage, context.partition, self.watermark, self.ended, self.idle)
         try:
             messages = pack_split(batch, self.codec, mark, MAX_BYTES)
         except Exception as error:

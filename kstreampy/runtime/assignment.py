@@ -10,8 +10,8 @@ still let go): those that came first wait, paused, and the task starts between p
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from kstreampy.broker.broker import Chunk, GroupConsumer, Position, Start, TopicPartition
 from kstreampy.errors import JobError, TaskMigrated
@@ -60,7 +60,7 @@ class Assignment:
 
     def join(self, instance_id: str | None) -> None:
         self.resources.health.joining(self.uid)
-        self.joining_since = time.monotonic()
+        self.joining_since = self.resources.monotonic()
         self.consumer = self.resources.broker.consumer(
             self.layout.group, self.layout.topics, self, instance_id=instance_id
         )
@@ -110,6 +110,7 @@ class Assignment:
         """Makes the task; it starts at once, or is handed to the restorer, paused."""
         partitions = self.layout.inputs[number]
         task = self.opening.task(number, partitions)
+        task.caught_up = self._caught_up
         self.tasks[number] = task
         self.owner.update(dict.fromkeys(partitions, task))
         restore = self.opening.restore_of(task)
@@ -120,9 +121,23 @@ class Assignment:
         self.resources.health.restoring(self.uid, number, restore.done(), restore.total())
         return dict.fromkeys(partitions, Start(0, paused=True))
 
+    def _caught_up(self, tp: TopicPartition) -> bool:
+        """Nothing is known to lie behind what was read, by a client that is in touch with the cluster."""
+        return self.resources.broker.unavailable_since() is None and self.consumer.lag([tp]).get(tp) == 0
+
+    def hold(self, task: Task, ahead: frozenset[Any]) -> None:
+        """Stops reading these partitions (or splits) of a task, and reads on with others that were stopped so."""
+        before, task.intake.held = task.intake.held, ahead
+        if not self.is_polled:
+            return
+        if ahead - before:
+            self.consumer.pause(ahead - before)
+        if before - ahead:
+            self.consumer.resume(before - ahead)
+
     def _let_wait(self, number: int, partitions: set[TopicPartition]) -> None:
         if not self.waiting:
-            self.waiting_since = time.monotonic()
+            self.waiting_since = self.resources.monotonic()
         self.waiting.setdefault(number, set()).update(partitions)
 
     def start_waiting(self) -> None:
@@ -150,11 +165,11 @@ class Assignment:
         A member that gets no partition, since others have them all, is not told so. It counts as joined when nothing has
         come for as long as a dead predecessor may hold them.
         """
-        if not self.joined and time.monotonic() - self.joining_since >= self.idle_after_s:
+        if not self.joined and self.resources.monotonic() - self.joining_since >= self.idle_after_s:
             self._has_joined()
         for task in self.running():
             task.look()
-        if self.waiting and time.monotonic() - self.waiting_since > self.patience_s:
+        if self.waiting and self.resources.monotonic() - self.waiting_since > self.patience_s:
             number, partitions = next(iter(self.waiting.items()))
             raise JobError(
                 f"stage {self.uid!r}: task {number} was given {_listed(list(partitions))} without its other inputs "
@@ -181,7 +196,11 @@ class Assignment:
             return False
         if restore.error is not None:
             raise restore.error
-        _log.info("task %s: restored %d changelog records", task.name, restore.records)
+        _log.info("task %s: restored %d records of %s", task.name, restore.records, restore.partition.topic)
+        following = self.opening.restore_after(restore, task)
+        if following is not None:
+            self.restorer.add(following)
+            return True
         self._begin_reading(self._start(task))
         return True
 
@@ -193,6 +212,9 @@ class Assignment:
         self.resources.metrics.rebalance(self.uid, "revoked")
         try:
             self.commit()
+            for task in going:
+                if task.status is Status.RUNNING:
+                    self.hold(task, frozenset())  # or a client that gets them again would find them paused
         finally:
             self._close(going, partitions)
         _log.info("stage %s: gave %s", self.uid, _listed(partitions))

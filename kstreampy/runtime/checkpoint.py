@@ -3,9 +3,10 @@
 The steps, numbered as in the design:
 
 1. Every task's chain is flushed; input positions are taken.
-2. Dirty state is encoded once and produced to the changelogs, each task's meta record last.
-3. Everything produced is acknowledged; a delivery error ends the attempt. At-least-once, the meta records follow only
-   now, and are acknowledged in turn: a meta record says that all that led to it is there.
+2. Dirty state and timers are encoded once and produced to the changelogs and the timers topics, each task's meta record
+   last; the one in a timers topic counts for nothing until the one in the changelog names it.
+3. Everything produced is acknowledged; a delivery error ends the attempt. At-least-once, the changelogs' meta records
+   follow only now, and are acknowledged in turn: a meta record says that all that led to it is there.
 4. The input offsets of every stage go into the transaction (exactly-once) or to the groups (at-least-once).
 5. The transaction commits.
 6. Only now the same bytes, with the changelog offset, go into the store, one batch per task.
@@ -27,10 +28,12 @@ from kstreampy.errors import BrokerRefused, BrokerUnavailable, JobError
 from kstreampy.graph.source import PackedInput
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.resources import Resources
+from kstreampy.runtime.restore import Follower
 from kstreampy.runtime.task import Task
 from kstreampy.state.keyed import Dirty, KeyedState
-from kstreampy.state.store import META_KEY
-from kstreampy.state.task_meta import LocalMeta
+from kstreampy.state.store import META_KEY, Entry
+from kstreampy.state.task_meta import LocalMeta, TaskMeta
+from kstreampy.state.task_timer import timers_log_key
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +51,9 @@ class _Written:
     changelog: TopicInfo
     meta: bytes = b""
     receipt: Receipt | None = None
+    timers_meta: bytes = b""
+    timers_receipt: Receipt | None = None
+    """None: no timers were to be written."""
 
 
 class Checkpoint:
@@ -58,15 +64,14 @@ class Checkpoint:
         self.producer = producer
         self.dirty_bytes = dirty_bytes
         self.interval_s = interval_s
-        self.last = time.monotonic()
-        self.last_purge = time.monotonic()
+        self.last = self.last_purge = resources.monotonic()
         self.next_id = 1
         self.purging = True
         if resources.exactly_once:
             producer.begin()
 
     def due(self, assignments: Sequence[Assignment]) -> bool:
-        if time.monotonic() - self.last >= self.interval_s:
+        if self.resources.monotonic() - self.last >= self.interval_s:
             return True
         return sum(
             task.state.dirty_bytes() for a in assignments for task in a.running() if task.state is not None
@@ -75,7 +80,7 @@ class Checkpoint:
     def commit(self, assignments: Sequence[Assignment], *, between_polls: bool) -> bool:
         """One checkpoint of everything that moved; False if nothing had. `between_polls` False: called from inside a poll (a
         revocation), when the client's positions may be ahead of what was processed."""
-        began = time.monotonic()
+        began = time.perf_counter()
         for assignment in assignments:
             if between_polls:
                 assignment.refresh_positions()
@@ -84,7 +89,7 @@ class Checkpoint:
                 task.flush()
         moved = [(a, [task for task in a.running() if task.has_work()]) for a in assignments]
         moved = [(a, tasks) for a, tasks in moved if tasks]
-        self.last = time.monotonic()
+        self.last = self.resources.monotonic()
         if not moved:
             return False
         written = [self._write(task, task.state) for _, tasks in moved for task in tasks if task.state is not None]
@@ -95,8 +100,8 @@ class Checkpoint:
             for task in tasks:
                 task.changed = False
                 task.committed.update(task.progress.positions)
-        self.last = time.monotonic()
-        self.resources.metrics.checkpoint_done(self.last - began, sum(len(part.dirty) for part in written))
+        self.last = self.resources.monotonic()
+        self.resources.metrics.checkpoint_done(time.perf_counter() - began, sum(len(part.dirty) for part in written))
         self._purge(assignments)
         return True
 
@@ -106,25 +111,44 @@ class Checkpoint:
         assert changelog is not None, "a task with state has a changelog"
         self.next_id = max(self.next_id, task.progress.checkpoint_id + 1)
         task.progress.checkpoint_id = self.next_id
-        dirty = state.take_dirty()
+        part = _Written(task, state, state.take_dirty(), changelog)
+        self._send(changelog.name, task.number, part.dirty.entries)
+        if part.dirty.timers:
+            self._write_timers(part)
+        return part
+
+    def _write_timers(self, part: _Written) -> None:
+        """To the timers topic, a meta record behind them. It counts for nothing until the one in the changelog names it."""
+        task = part.task
+        topic = task.layout.timers
+        assert topic is not None, f"task {task.name} sets timers, so one of its steps must be drawn with timers=True"
+        self._send(topic.name, task.number, part.dirty.timers)
+        progress = task.progress
+        progress.timers_written += 1
+        number, application_id = progress.timers_written, self.resources.settings.application_id
+        part.timers_meta = TaskMeta(progress.checkpoint_id, application_id, timers_written=number).encode()
+        part.timers_receipt = self._track(topic.name, part.timers_meta, timers_log_key(number), task.number)
+
+    def _send(self, topic: str, partition: int, entries: Sequence[Entry]) -> None:
         send = self.producer.send
-        topic, partition = changelog.name, task.number
-        for key, value in dirty.entries:
+        for key, value in entries:
             try:
                 send(topic, value, key, partition, None, None, 0)
             except BufferError:
                 self._produce_when_room(topic, value, key, partition)
             except Exception as error:
                 raise self.producer.refused(error, topic) from error
-        return _Written(task, state, dirty, changelog)
 
     def _write_meta(self, part: _Written) -> None:
         """The end of step 2."""
         task = part.task
         part.meta = task.progress.to_meta(self.resources.settings.application_id, part.state.types).encode()
-        while part.receipt is None:
+        part.receipt = self._track(part.changelog.name, part.meta, META_KEY, task.number)
+
+    def _track(self, topic: str, value: bytes, key: bytes, partition: int) -> Receipt:
+        while True:
             try:
-                part.receipt = self.producer.produce_tracked(part.changelog.name, part.meta, META_KEY, task.number)
+                return self.producer.produce_tracked(topic, value, key, partition)
             except BufferError:
                 self.producer.wait_for_room()
 
@@ -154,29 +178,40 @@ class Checkpoint:
 
     def _settle(self, part: _Written) -> None:
         """Step 6 for one task."""
-        offset = None if part.receipt is None else part.receipt.offset
+        timers_meta = None
+        if part.timers_receipt is not None:
+            timers = part.task.layout.timers
+            assert timers is not None, "it was written to"
+            timers_meta = self._local_meta(part.task, timers, part.timers_receipt, part.timers_meta)
+        local = self._local_meta(part.task, part.changelog, part.receipt, part.meta)
+        part.state.committed(part.dirty, local, timers_meta)
+
+    def _local_meta(self, task: Task, log: TopicInfo, receipt: Receipt | None, meta: bytes) -> LocalMeta:
+        offset = None if receipt is None else receipt.offset
         if offset is None:
-            raise JobError(f"the meta record of task {part.task.name} was acknowledged without an offset")
-        local = LocalMeta(part.changelog.topic_id, offset + 1, self.resources.clock(), True, part.meta)
-        part.state.committed(part.dirty, local)
+            raise JobError(f"the meta record of task {task.name} in {log.name} was acknowledged without an offset")
+        return LocalMeta(log.topic_id, offset + 1, self.resources.clock(), True, meta)
 
     def note_ends(self, assignments: Sequence[Assignment]) -> None:
-        """Before the worker leaves, with everything committed: each store notes that it has all of its changelog, the last
+        """Before the worker leaves, with everything committed: each store notes that it has all of its logs, the last
         transaction's marker included, so that the next start has nothing to read."""
-        settled: dict[TopicPartition, KeyedState] = {}
+        settled: dict[TopicPartition, Follower] = {}
         for assignment in assignments:
-            changelog = assignment.layout.changelog
+            changelog, timers = assignment.layout.changelog, assignment.layout.timers
             for task in assignment.running():
-                if changelog is not None and task.state is not None and not task.changed:
-                    settled[TopicPartition(changelog.name, task.number)] = task.state
+                if changelog is None or task.state is None or task.changed:
+                    continue
+                settled[TopicPartition(changelog.name, task.number)] = task.state
+                if timers is not None:
+                    settled[TopicPartition(timers.name, task.number)] = task.state.task_timers
         if not settled:
             return
         ends = self.resources.broker.end_offsets(settled, committed=False)
         markers = (0, 1) if self.resources.exactly_once else (0,)
-        for tp, state in settled.items():
-            local = state.local_meta
+        for tp, follower in settled.items():
+            local = follower.local_meta
             if local is not None and ends[tp] - local.next_offset in markers:
-                state.apply([], replace(local, next_offset=ends[tp], synced_at_ms=self.resources.clock()))
+                follower.apply([], replace(local, next_offset=ends[tp], synced_at_ms=self.resources.clock()))
 
     def note_age(self, assignments: Sequence[Assignment]) -> None:
         """A task that is idle has all there is: its store notes that now and then, or it would count as too old after
@@ -196,9 +231,9 @@ class Checkpoint:
 
     def _purge(self, assignments: Sequence[Assignment]) -> None:
         """Step 7: what every reader has behind it is deleted from the topics between stages."""
-        if not self.purging or time.monotonic() - self.last_purge < _PURGE_INTERVAL_S:
+        if not self.purging or self.resources.monotonic() - self.last_purge < _PURGE_INTERVAL_S:
             return
-        self.last_purge = time.monotonic()
+        self.last_purge = self.resources.monotonic()
         before: dict[TopicPartition, int] = {}
         for assignment in assignments:
             if isinstance(assignment.layout.stage.input.origin, PackedInput):

@@ -15,6 +15,8 @@ from collections.abc import Callable
 
 from kstreampy.broker.broker import Chunk, Producer, TopicPartition
 from kstreampy.errors import BrokerUnavailable, TaskMigrated
+from kstreampy.eventtime.future import FutureGuard
+from kstreampy.runtime.alignment import Alignment
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.checkpoint import Checkpoint
 from kstreampy.runtime.layout import StageLayout
@@ -30,6 +32,9 @@ _log = logging.getLogger(__name__)
 _IDLE_WAIT_S = 0.02
 _LOOK_S = 1.0
 _AWAY_S = 15.0
+_TICK_MS = 200
+"""Where periodic watermarks are switched off, the other things that are done at their interval are still done."""
+_FUTURE_WARNING_S = 60.0
 
 
 class Driver:
@@ -53,10 +58,12 @@ class Driver:
         self.assignments = [
             Assignment(resources, layout, self.producer, self.restorer, self._commit_in_poll) for layout in stages
         ]
-        self.tick_s = settings.watermark_interval_ms / 1000
-        self.last_tick = self.last_look = self.last_end_check = time.monotonic()
+        self.tick_s = (settings.watermark_interval_ms or _TICK_MS) / 1000
+        self.alignment = Alignment(self.assignments, resources.clock)
+        self.last_tick = self.last_look = self.last_end_check = resources.monotonic()
         self.idle_at = 0
-        self.last_turn = time.monotonic()
+        self.next_future_warning = resources.monotonic()
+        self.last_turn = resources.monotonic()
         self.longest_turn_s = 0.0
         self.shares = {"poll": 0.0, "process": 0.0, "checkpoint": 0.0, "idle": 0.0}
 
@@ -98,7 +105,7 @@ class Driver:
     def turn(self) -> None:
         """One turn. Everything polled is processed before it ends."""
         self.resources.health.progress()
-        began = time.monotonic()
+        began = self.resources.monotonic()
         self.longest_turn_s = max(self.longest_turn_s, began - self.last_turn)
         self.last_turn = began
         busy = False
@@ -106,11 +113,12 @@ class Driver:
             busy = self._read(assignment, 0.0) or busy
         if not busy:
             busy = self._wait()
-        now = time.monotonic()
+        now = self.resources.monotonic()
         for assignment in self.assignments:
             assignment.start_waiting()
         if self.restorer.running():
             self._take_restored()
+        self._wake_tasks()
         if now - self.last_tick >= self.tick_s or (self.in_memory and not busy):
             self._tick(now)
         ended = self._finish_tasks(look=not busy)
@@ -141,8 +149,6 @@ class Driver:
         ended = time.perf_counter()
         self.shares["idle" if timeout_s > 0 else "poll"] += middle - began
         self.shares["process"] += ended - middle
-        if handled:
-            self._advance_packed(assignment)
         return handled > 0
 
     def _note_pace(self, assignment: Assignment, pace: Pace, chunk: Chunk, seconds: float) -> None:
@@ -154,12 +160,6 @@ class Driver:
                 "Fewer messages are taken per turn now; if single records take so long, raise transaction_timeout_ms",
                 assignment.uid, seconds, chunk.topic, chunk.partition, chunk.messages[0].offset(),
             )  # fmt: skip
-
-    def _advance_packed(self, assignment: Assignment) -> None:
-        """Watermarks that came with batches move at once; those of sources at the tick."""
-        if assignment.layout.upstream:
-            for task in assignment.running():
-                task.advance()
 
     def _wait(self) -> bool:
         """Nothing was there: waits a moment on one of the stages, in turn."""
@@ -176,14 +176,23 @@ class Driver:
                 if assignment.restored(restore):
                     break
 
+    def _wake_tasks(self) -> None:
+        """Fires the processing-time timers that are due."""
+        now_ms = self.resources.clock()
+        for assignment in self.assignments:
+            for task in assignment.tasks.values():
+                if task.context.wake_at_ms <= now_ms:
+                    task.wake(now_ms)
+
     def _tick(self, now: float) -> None:
-        """The watermark interval: sources' watermarks move, held-back batches go out."""
+        """The watermark interval: sources' watermarks move (those that came with batches have done so at once), held-back
+        batches go out."""
         self.last_tick = now
         for assignment in self.assignments:
             for task in assignment.running():
-                task.advance()
-                if not self.resources.exactly_once:
-                    task.tick()
+                task.probe()
+                task.tick()
+        self.alignment.look()
 
     def _finish_tasks(self, *, look: bool) -> bool:
         """Ends the tasks whose bounded input has ended; True if there were any: their end is committed at once. `look`: asks
@@ -217,6 +226,7 @@ class Driver:
         for share, seconds in self.shares.items():
             metrics.loop_time(share, seconds)
             self.shares[share] = 0.0
+        metrics.functions.sample()
         for restore in self.restorer.running():
             stage, _, number = restore.task.rpartition("/")
             metrics.restore_progress(stage, int(number), restore.done(), restore.total())
@@ -254,8 +264,27 @@ class Driver:
             metrics.watermark(assignment.uid, task.number, task.context.watermark)
             metrics.records_out(assignment.uid, task.context.records_out)
             task.context.records_out = 0
+            metrics.records_late_dropped(assignment.uid, task.context.late_dropped)
+            task.context.late_dropped = 0
+            metrics.idle(assignment.uid, task.number, task.idle)
+            future = task.context.time.future
+            if future is not None and future.count:
+                self._tell_of_future(assignment, future)
             if task.state is not None:
                 metrics.state_bytes(assignment.uid, task.number, task.state.size_bytes())
+
+    def _tell_of_future(self, assignment: Assignment, guard: FutureGuard) -> None:
+        """A clock somewhere is wrong: counted, and said at most once a minute."""
+        count = guard.take()
+        self.resources.metrics.records_future(assignment.uid, guard.policy, count)
+        now = self.resources.monotonic()
+        if now >= self.next_future_warning:
+            self.next_future_warning = now + _FUTURE_WARNING_S
+            _log.warning(
+                "stage %s: %d records have timestamps more than max_future_ms (%d) ahead of the clock, the latest %d: a clock "
+                "or the timestamp assigner is wrong (max_future_policy: %s)",
+                assignment.uid, count, guard.max_future_ms, guard.furthest, guard.policy,
+            )  # fmt: skip
 
     def job_has_ended(self) -> bool:
         """True once every task of every stage, on whichever worker, has committed its end."""
@@ -264,7 +293,7 @@ class Driver:
         mine = [task for assignment in self.assignments for task in assignment.tasks.values()]
         if any(task.status is not Status.FINISHED or task.changed for task in mine):
             return False
-        now = time.monotonic()
+        now = self.resources.monotonic()
         if not self.in_memory and now - self.last_end_check < 0.25:
             return False
         self.last_end_check = now

@@ -16,12 +16,13 @@ from kstreampy.broker.broker import Broker, Message, TopicInfo, TopicPartition, 
 from kstreampy.errors import BrokerRefused, JobError, StateCorrupted
 from kstreampy.graph import topic as topics
 from kstreampy.graph.plan import Plan, Stage
-from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
+from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput, sender_name
 from kstreampy.state.store import META_KEY
 from kstreampy.state.task_meta import TaskMeta
 
 _log = logging.getLogger(__name__)
 
+_CONTENT = {"changelog": "state", "timers": "timers", "packed": "records"}
 _OWNER_LOOK_BACK = 200
 _OWNER_PATIENCE_S = 10.0
 
@@ -38,6 +39,8 @@ class StageLayout:
     upstream: tuple[str, ...] = ()
     """Names of the tasks that send to it, `stage/task`."""
     delete_retention_ms: int | None = None
+    """The shorter one of changelog and timers topic."""
+    timers: TopicInfo | None = None
 
     @property
     def tasks(self) -> int:
@@ -72,7 +75,7 @@ def lay_out(plan: Plan, broker: Broker) -> Layout:
     while waiting:
         stage = waiting.pop(0)
         origin = stage.input.origin
-        if isinstance(origin, PackedInput) and any(sender not in layouts for sender in origin.senders):
+        if isinstance(origin, PackedInput) and any(sender not in layouts for sender in origin.all_senders()):
             waiting.append(stage)
             continue
         layouts[stage.uid] = _stage_layout(plan, stage, infos, read, layouts, broker)
@@ -101,19 +104,31 @@ def _stage_layout(
         else:
             inputs = tuple((TopicPartition(n, number),) for n in names for number in range(found[n].partitions))
     elif isinstance(origin, PackedInput):
-        names = (origin.topic,)
-        inputs = tuple((TopicPartition(origin.topic, number),) for number in range(infos[origin.topic].partitions))
-        upstream = tuple(f"{sender}/{n}" for sender in origin.senders for n in range(layouts[sender].tasks))
+        names = tuple(side.topic for side in origin.sides())
+        groups = range(infos[origin.topic].partitions)
+        inputs = tuple(tuple(TopicPartition(name, number) for name in names) for number in groups)
+        upstream = tuple(
+            sender_name(number, sender, n)
+            for number, side in enumerate(origin.sides())
+            for sender in side.senders
+            for n in range(layouts[sender].tasks)
+        )
     else:
         assert isinstance(origin, ConnectorInput), "there are three kinds of input"
         assert changelog is not None, "a connector's stage keeps its positions"
         names = (changelog.name,)
         inputs = tuple((TopicPartition(changelog.name, number),) for number in range(changelog.partitions))
-    retention = None
-    if changelog is not None:
-        configured = broker.topic_configs([changelog.name]).get(changelog.name, {}).get("delete.retention.ms")
-        retention = int(configured) if configured else None
-    return StageLayout(stage, plan.group(stage), names, inputs, changelog, upstream, retention)
+    timers = infos[topics.timers(plan.application_id, stage.uid)] if stage.timers else None
+    kept = [info.name for info in (changelog, timers) if info is not None]
+    return StageLayout(
+        stage, plan.group(stage), names, inputs, changelog, upstream, _delete_retention_ms(kept, broker), timers
+    )
+
+
+def _delete_retention_ms(names: list[str], broker: Broker) -> int | None:
+    """The shortest of these topics'; None when no topic has one."""
+    configs = broker.topic_configs(names) if names else {}
+    return min((int(found) for c in configs.values() if (found := c.get("delete.retention.ms"))), default=None)
 
 
 def _user_topics(stage: Stage, origin: TopicInput, broker: Broker) -> dict[str, TopicInfo]:
@@ -165,9 +180,14 @@ def _count(name: str, kind: str, partitions: int | None, plan: Plan, read: Mappi
     if partitions is not None:
         return partitions
     for uid, found in read.items():
-        if name == topics.changelog(plan.application_id, uid):
+        if name in _kept(plan, uid):
             return max(info.partitions for info in found.values())
     raise AssertionError(f"{kind} topic {name} follows no input")
+
+
+def _kept(plan: Plan, uid: str) -> list[str]:
+    """The topics that a stage restores itself from, if it has them: its key groups are theirs."""
+    return [topics.changelog(plan.application_id, uid), topics.timers(plan.application_id, uid)]
 
 
 def _counts_of_sources(plan: Plan, broker: Broker) -> dict[str, int]:
@@ -180,7 +200,7 @@ def _counts_of_sources(plan: Plan, broker: Broker) -> dict[str, int]:
             continue
         (through,) = stage.topics_out()
         readers = [other.uid for other in plan.stages if _reads(other, through)]
-        own = [through, *(topics.changelog(plan.application_id, uid) for uid in [stage.uid, *readers])]
+        own = [through, *(name for uid in [stage.uid, *readers] for name in _kept(plan, uid))]
         there = broker.topics(name for name in own if name in names)
         if there:
             counts.update(
@@ -190,7 +210,8 @@ def _counts_of_sources(plan: Plan, broker: Broker) -> dict[str, int]:
 
 
 def _reads(stage: Stage, topic: str) -> bool:
-    return isinstance(stage.input.origin, PackedInput) and stage.input.origin.topic == topic
+    origin = stage.input.origin
+    return isinstance(origin, PackedInput) and any(side.topic == topic for side in origin.sides())
 
 
 def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, TopicInfo]:
@@ -199,7 +220,7 @@ def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, 
     there = broker.topics(counts)
     missing = [name for name in counts if name not in there]
     if missing:
-        _create(plan, broker, [_spec(name, kinds[name], counts[name]) for name in missing])
+        _create(plan, broker, [topics.spec(name, kinds[name], counts[name]) for name in missing])
         there = broker.topics(counts)
     configs = broker.topic_configs(counts)
     for name, partitions in counts.items():
@@ -214,11 +235,11 @@ def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, 
             )
         _check_replicas(info, configs.get(name, {}))
         policy = configs.get(name, {}).get("cleanup.policy")
-        wanted = "compact" if kinds[name] == "changelog" else "delete"
+        wanted = "delete" if kinds[name] == "packed" else "compact"
         if policy is not None and policy != wanted:
             raise JobError(
                 f"internal topic {name!r} has cleanup.policy={policy}, which would lose "
-                f"{'state' if wanted == 'compact' else 'records'}: set it to {wanted}"
+                f"{_CONTENT[kinds[name]]}: set it to {wanted}"
             )
         retention_ms = configs.get(name, {}).get("retention.ms", "-1")
         if wanted == "delete" and retention_ms != "-1":
@@ -249,10 +270,6 @@ def _create(plan: Plan, broker: Broker, specs: list[TopicSpec]) -> None:
             f"the job's own topics cannot be created: {listed}: {error}. Allow Create on topics with prefix "
             f"'{plan.application_id}-', or make them beforehand as `kstreampy plan` shows them"
         ) from error
-
-
-def _spec(name: str, kind: str, partitions: int) -> TopicSpec:
-    return topics.changelog_spec(name, partitions) if kind == "changelog" else topics.packed_spec(name, partitions)
 
 
 def _refuse_orphans(plan: Plan, broker: Broker) -> None:

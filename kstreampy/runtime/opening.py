@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from kstreampy.broker.broker import Position, TopicInfo, TopicPartition
 from kstreampy.errors import JobError
+from kstreampy.eventtime.future import FutureGuard, TimeRules
 from kstreampy.graph.source import ConnectorInput, OffsetKind, Offsets, TopicInput
 from kstreampy.operators.operator import Outlet, TaskContext
 from kstreampy.runtime.layout import StageLayout
 from kstreampy.runtime.progress import Progress, has_note, is_finished
 from kstreampy.runtime.resources import Resources
-from kstreampy.runtime.restore import Restore
+from kstreampy.runtime.restore import Restore, timers_in
 from kstreampy.runtime.task import Task
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.task_meta import LocalMeta
@@ -47,13 +50,23 @@ class Opening:
             partitions=layout.tasks,
             outlet=self.outlet,
             clock=resources.clock,
+            time=self._time_rules(),
+            exactly_once=resources.exactly_once,
             state=state,
             attempt=resources.attempt,
             parameters=resources.layout.plan.parameters,
             partition_counts=resources.layout.partition_counts,
             partitions_of=lambda topic: self._partitions_of(topic),
+            metric_group=partial(resources.metrics.functions.group, layout.stage.uid, number),
         )
         return Task(layout, number, context, partitions)
+
+    def _time_rules(self) -> TimeRules:
+        settings = self.resources.settings
+        future = None
+        if settings.max_future_ms is not None:
+            future = FutureGuard(settings.max_future_ms, settings.max_future_policy, self.resources.clock)
+        return TimeRules(settings.watermark_interval_ms > 0, settings.idle_timeout_ms, future)
 
     def _partitions_of(self, topic: str) -> int:
         if topic not in self.known_counts:
@@ -64,18 +77,18 @@ class Opening:
         return self.known_counts[topic]
 
     def look_up(self, numbers: Iterable[int]) -> None:
-        """Asks for begin and end of these tasks' changelogs, all at once; `restore_of` takes them."""
-        changelog = self.layout.changelog
-        if changelog is None:
+        """Asks for begin and end of these tasks' logs, all at once; `restore_of` takes them."""
+        logs = [info.name for info in (self.layout.changelog, self.layout.timers) if info is not None]
+        partitions = [TopicPartition(name, number) for number in numbers for name in logs]
+        if not partitions:
             return
-        partitions = [TopicPartition(changelog.name, number) for number in numbers]
         begins = self.resources.broker.begin_offsets(partitions)
         ends = self.resources.broker.end_offsets(partitions, committed=False)
         self.bounds.update({tp: (begins[tp], ends[tp]) for tp in partitions})
 
     def restore_of(self, task: Task) -> Restore | None:
-        """What must be replayed before the task may start; None when nothing has to be."""
-        changelog = self.layout.changelog
+        """What must be replayed before the task may start; None when nothing has to be. `restore_after` follows it."""
+        changelog, timers = self.layout.changelog, self.layout.timers
         state = task.state
         if changelog is None or state is None:
             return None
@@ -83,37 +96,61 @@ class Opening:
         if tp not in self.bounds:
             self.look_up([task.number])
         begin, end = self.bounds.pop(tp)
-        local = self._trusted(task, state, changelog, begin, end)
+        local = state.local_meta
+        reason = self._mistrust(task, local, changelog, begin, end)
+        if reason is None and timers is not None:
+            reason = self._mistrust(task, _seen_last(state), timers, *self.bounds[timers.name, task.number])  # type: ignore[index]
+        if reason is not None:
+            _log.warning("local state of %s is set aside and rebuilt from the changelog: %s", task.name, reason)
+            state.reset()
+            local = None
         start = begin if local is None else max(local.next_offset, begin)
         if start >= end and (local is None or local.complete):
-            return None
+            return self._timers_restore_of(task, state)
         return Restore(task.name, state, tp, changelog.topic_id, begin, start, end, self.resources.clock)
 
-    def _trusted(self, task: Task, state: KeyedState, changelog: TopicInfo, begin: int, end: int) -> LocalMeta | None:
-        """The store's own account, if the changelog still bears it out; otherwise the store is emptied."""
-        local = state.local_meta
+    def restore_after(self, done: Restore, task: Task) -> Restore | None:
+        """What must be replayed next: after the changelog, the timers that belong to what it said."""
+        if task.state is None or done.timers_written is not None or self.layout.timers is None:
+            return None
+        self.look_up([task.number])  # as it is now: the changelog may speak of what came after the first look
+        return self._timers_restore_of(task, task.state)
+
+    def _timers_restore_of(self, task: Task, state: KeyedState) -> Restore | None:
+        timers = self.layout.timers
+        if timers is None:
+            return None
+        tp = TopicPartition(timers.name, task.number)
+        begin, end = self.bounds.pop(tp)
+        meta = None if state.local_meta is None else state.local_meta.task()
+        written = 0 if meta is None else meta.timers_written
+        local = state.task_timers.local_meta
+        start = begin if local is None else max(local.next_offset, begin)
+        if start >= end and timers_in(local) == written:
+            return None
+        return Restore(task.name, state, tp, timers.topic_id, begin, start, end, self.resources.clock, written)
+
+    def _mistrust(self, task: Task, local: LocalMeta | None, log: TopicInfo, begin: int, end: int) -> str | None:
+        """Why the store's own account does not fit the log; None if the log bears it out."""
         if local is None:
             return None
         reason = None
-        if local.topic_id != changelog.topic_id:
-            reason = "its changelog topic was deleted and made anew"
+        kind = log.name.rpartition("-")[2]
+        if local.topic_id != log.topic_id:
+            reason = f"its {kind} topic was deleted and made anew"
         elif local.next_offset > end:
-            reason = f"it is ahead of its changelog ({local.next_offset} > {end})"
+            reason = f"it is ahead of its {kind} topic ({local.next_offset} > {end})"
         elif local.next_offset < begin:
-            reason = f"its changelog begins only at {begin}, and it has followed it to {local.next_offset}"
+            reason = f"its {kind} topic begins only at {begin}, and it has followed it to {local.next_offset}"
         elif self._too_old(local):
             reason = "it is older than delete.retention.ms, so deletions may have been missed"
-        if reason is None:
-            return local
-        if begin == end and local.task_meta is not None:
+        if reason is not None and begin == end and local.task_meta is not None:
             raise JobError(
-                f"task {task.name} has local state, but its changelog {changelog.name} is empty in partition {task.number} "
+                f"task {task.name} has local state, but its {kind} topic {log.name} is empty in partition {task.number} "
                 f"({reason}): somebody deleted the topic or its records. To go on without that state, remove the state "
                 "directory (--state-dir) and start again"
             )
-        _log.warning("local state of %s is set aside and rebuilt from the changelog: %s", task.name, reason)
-        state.reset()
-        return None
+        return reason
 
     def _too_old(self, local: LocalMeta) -> bool:
         retention = self.layout.delete_retention_ms
@@ -247,3 +284,13 @@ class Opening:
     def note(self, task: Task) -> dict[TopicPartition, Position]:
         """The offsets to commit for a task."""
         return task.progress.to_offsets(task.partitions)
+
+
+def _seen_last(state: KeyedState) -> LocalMeta | None:
+    """How far the store has followed the timers topic. While that fits what it has of the changelog, it was true as long as
+    the changelog's account was: not every checkpoint has timers to write."""
+    local, of_changelog = state.task_timers.local_meta, state.local_meta
+    meta = None if of_changelog is None else of_changelog.task()
+    if local is None or of_changelog is None or meta is None or timers_in(local) != meta.timers_written:
+        return local
+    return replace(local, synced_at_ms=max(local.synced_at_ms, of_changelog.synced_at_ms))

@@ -17,13 +17,22 @@ from kstreampy.serde.batch import NO_TIMESTAMP
 from kstreampy.state.task_meta import TaskMeta
 
 
+_LONGEST_NOTE = 3_800
+
+
 class _Note(msgspec.Struct, omit_defaults=True):
-    """What stands beside an offset: short names, since a broker keeps at most 4 KiB."""
+    """What stands beside an offset: short names, since a broker keeps at most 4 KiB. Senders as `_packed`."""
 
     w: int = NO_TIMESTAMP
     f: bool = False
     s: int | None = None
     e: str = ""
+    i: str = ""
+    """Idle senders."""
+    m: dict[str, dict[str, int]] = {}
+    """Stage → task → its watermark; left out where that would be too long."""
+    a: dict[str, int] = {}
+    """Watermarks of steps that make their own."""
 
 
 @dataclass
@@ -35,9 +44,14 @@ class Progress:
     watermark: int = NO_TIMESTAMP
     sender_watermarks: dict[str, int] = field(default_factory=dict)
     ended_senders: set[str] = field(default_factory=set)
+    idle_senders: set[str] = field(default_factory=set)
+    step_watermarks: dict[str, int] = field(default_factory=dict)
+    """Of steps that make their own, by uid."""
     finished: bool = False
     connector_positions: dict[str, Any] = field(default_factory=dict)
     checkpoint_id: int = 0
+    timers_written: int = 0
+    """As in `TaskMeta`."""
 
     def to_meta(self, application_id: str, states: Mapping[str, str]) -> TaskMeta:
         return TaskMeta(
@@ -48,9 +62,12 @@ class Progress:
             finished=self.finished,
             sender_watermarks=dict(self.sender_watermarks),
             ended_senders=frozenset(self.ended_senders),
+            idle_senders=frozenset(self.idle_senders),
+            step_watermarks=dict(self.step_watermarks),
             connector_positions=dict(self.connector_positions),
             states=dict(states),
             stopping={(tp.topic, tp.partition): offset for tp, offset in self.stopping.items()},
+            timers_written=self.timers_written,
         )
 
     @classmethod
@@ -61,23 +78,42 @@ class Progress:
             watermark=meta.watermark,
             sender_watermarks=dict(meta.sender_watermarks),
             ended_senders=set(meta.ended_senders),
+            idle_senders=set(meta.idle_senders),
+            step_watermarks=dict(meta.step_watermarks),
             finished=meta.finished,
             connector_positions=dict(meta.connector_positions),
             checkpoint_id=meta.checkpoint_id,
+            timers_written=meta.timers_written,
         )
 
     def to_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """What is committed for the group, of those partitions that have a position."""
-        return {
-            tp: Position(
-                self.positions[tp],
-                msgspec.json.encode(
-                    _Note(self.watermark, self.finished, self.stopping.get(tp), _packed(self.ended_senders))
-                ).decode(),
-            )
-            for tp in partitions
-            if tp in self.positions
-        }
+        return {tp: Position(self.positions[tp], self._note(tp)) for tp in partitions if tp in self.positions}
+
+    def _note(self, tp: TopicPartition) -> str:
+        note = _Note(
+            self.watermark,
+            self.finished,
+            self.stopping.get(tp),
+            _packed(self.ended_senders),
+            _packed(self.idle_senders),
+            self._marks(),
+            self.step_watermarks,
+        )
+        text = msgspec.json.encode(note)
+        if len(text) > _LONGEST_NOTE:
+            note.m = {}
+            text = msgspec.json.encode(note)
+        return text.decode()
+
+    def _marks(self) -> dict[str, dict[str, int]]:
+        """Without it a restarted task would wait for each sender to speak again, and some may have nothing new to say."""
+        found: dict[str, dict[str, int]] = {}
+        for sender, mark in self.sender_watermarks.items():
+            if sender not in self.ended_senders and mark != NO_TIMESTAMP:
+                stage, _, number = sender.rpartition("/")
+                found.setdefault(stage, {})[number] = mark
+        return found
 
     @classmethod
     def from_offsets(cls, offsets: Mapping[TopicPartition, Position]) -> Progress:
@@ -91,6 +127,10 @@ class Progress:
             if note.s is not None:
                 progress.stopping[tp] = note.s
             progress.ended_senders.update(_unpacked(note.e))
+            progress.idle_senders.update(_unpacked(note.i))
+            progress.step_watermarks.update(note.a)
+            for stage, marks in note.m.items():
+                progress.sender_watermarks.update({f"{stage}/{task}": mark for task, mark in marks.items()})
         if notes:
             progress.watermark = min(note.w for note in notes)
             progress.finished = all(note.f for note in notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,8 @@ class Resources:
     worker_id: str
     attempt: int = 0
     paces: dict[str, Pace] = field(default_factory=dict)
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds, for intervals: of checkpoints, watermarks and looks. Where time is simulated it goes with `clock`."""
 
     @property
     def exactly_once(self) -> bool:

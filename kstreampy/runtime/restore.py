@@ -1,8 +1,8 @@
-"""State from the changelog: what a task's store lacks is replayed before the task takes input.
+"""State from the changelog, timers from the timers topic: what a task's store lacks is replayed before it takes input.
 
-In here: `Restore`, the replay of one task as steps, and `Restorer`, which takes those steps for all tasks of a worker in
-a thread of its own, with one reader over all their changelog partitions. Not in here: deciding whether there is
-anything to restore (`opening.py`).
+In here: `Restore`, the replay of one partition as steps, and `Restorer`, which takes those steps for all tasks of a worker
+in a thread of its own, with one reader over all their partitions. Not in here: deciding whether there is anything to
+restore (`opening.py`).
 
 Steps of a restore, of the changelog range [start, end) where end is the high watermark, so that a predecessor's open
 transaction is waited for:
@@ -13,6 +13,10 @@ transaction is waited for:
 3. The last batch carries the task's meta record and makes the store complete.
 
 The end is noticed by the reader's position, never by a record: the last offset may be a transaction marker.
+
+The changelog comes first. Its meta record says how many checkpoints have written timers; a timers topic is then replayed in
+the same steps, except that it is looked for the last meta record with just that number: a later one is of a checkpoint that
+was never finished.
 """
 
 from __future__ import annotations
@@ -21,12 +25,13 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 from kstreampy.broker.broker import Broker, Chunk, Reader, TopicPartition
-from kstreampy.errors import BrokerUnavailable, StateCorrupted
+from kstreampy.errors import BrokerUnavailable, JobError, StateCorrupted
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.store import META_KEY, Entry
 from kstreampy.state.task_meta import LocalMeta, TaskMeta
@@ -43,9 +48,28 @@ class Phase(Enum):
     DONE = "done"
 
 
+class Follower(Protocol):
+    """The side of a store that follows one log: `KeyedState` its changelog, its `TaskTimers` the timers topic."""
+
+    @property
+    def local_meta(self) -> LocalMeta | None: ...
+    def apply(self, entries: Sequence[Entry], local_meta: LocalMeta) -> None: ...
+    def mark_dirty(self, keys: Iterable[bytes]) -> None: ...
+    def reset(self) -> None: ...
+
+
+def timers_in(local: LocalMeta | None) -> int | None:
+    """The number of checkpoints that have written timers, as a store that has followed the timers topic knows it; None while
+    a replay has not come to its end."""
+    if local is None:
+        return 0
+    task = local.task()
+    return None if not local.complete else 0 if task is None else task.timers_written
+
+
 @dataclass
 class Restore:
-    """One task's replay. Owned by the restorer until it is done or cancelled."""
+    """One task's replay of one log. Owned by the restorer until it is done or cancelled."""
 
     task: str
     state: KeyedState
@@ -55,6 +79,8 @@ class Restore:
     start: int
     end: int
     clock: Callable[[], int]
+    timers_written: int | None = None
+    """Of a timers topic: the number in the meta record that is looked for. None: it is the changelog."""
     phase: Phase = Phase.FIND
     found: TaskMeta | None = None
     error: Exception | None = None
@@ -73,35 +99,49 @@ class Restore:
         self._look_from = self._next = max(self.start, self.end - _LOOK_BACK)
 
     @property
+    def follower(self) -> Follower:
+        return self.state if self.timers_written is None else self.state.task_timers
+
+    @property
     def position(self) -> int:
         """Where to read next."""
         return self._next
 
     def done(self) -> int:
-        """Changelog offsets replayed so far, of `total()`."""
+        """Offsets of the log replayed so far, of `total()`."""
         return 0 if self.phase is Phase.FIND else max(self._next - self.start, 0)
 
     def total(self) -> int:
         return max(self.end - self.start, 0)
 
     def take(self, chunk: Chunk) -> None:
-        """Records of this task's changelog partition, in order."""
+        """Records of this task's partition, in order."""
         self._waiting_since = time.monotonic()
         if self.phase is Phase.FIND:
             for message in chunk.messages:
                 key = message.key()
-                if key == META_KEY:
+                if key is None:
+                    continue
+                if not key.startswith(META_KEY):
+                    self._tail.append(key)
+                elif self._is_looked_for(message.value()):
                     self._found_bytes, self._found_at = message.value(), message.offset()
                     self._tail = []
-                elif key is not None:
-                    self._tail.append(key)
         else:
             for message in chunk.messages:
                 key = message.key()
-                if key is not None and key != META_KEY and message.offset() < self._found_at:
+                if key is not None and message.offset() < self._found_at and not key.startswith(META_KEY):
                     self._entries[key] = message.value()
                     self.records += 1
         self._next = chunk.messages[-1].offset() + 1
+
+    def _is_looked_for(self, meta: bytes | None) -> bool:
+        if self.timers_written is None:
+            return True
+        try:
+            return TaskMeta.decode(meta or b"").timers_written == self.timers_written
+        except StateCorrupted:
+            return False
 
     def reached(self, position: int) -> bool:
         """The reader has come to `position`. True if it must be assigned anew, or is not needed any more."""
@@ -125,13 +165,13 @@ class Restore:
             self._look_from = self._next = max(self.start, self.end - length)
             self._tail = []
             return True
-        if self._found_bytes is None and self._is_torn():
-            self.state.reset()
+        if self._found_bytes is None and self._must_begin_anew():
+            self.follower.reset()
             self.start = self._look_from = self._next = self.begin
             self._tail = []
             return True
         if self._tail:
-            self.state.mark_dirty(self._tail)
+            self.follower.mark_dirty(self._tail)
         if self._found_bytes is None:
             self._nothing_new()
             return True
@@ -147,18 +187,29 @@ class Restore:
         self._next = self.start
         return True
 
-    def _is_torn(self) -> bool:
+    def _must_begin_anew(self) -> bool:
         """An earlier restore was cut short, and the meta record that it was under way to is not there any more: what it
-        wrote belongs to no checkpoint."""
-        local = self.state.local_meta
-        return local is not None and not local.complete
+        wrote belongs to no checkpoint. JobError when a timers topic lacks what the changelog says that it has."""
+        local = self.follower.local_meta
+        if self.timers_written is None:
+            return local is not None and not local.complete
+        if timers_in(local) == self.timers_written:
+            return False
+        if local is not None:
+            return True
+        topic, partition = self.partition
+        raise JobError(
+            f"task {self.task} has timers, but {topic} has not those of its last checkpoint in partition {partition} (offsets "
+            f"{self.begin} to {self.end}): somebody deleted the topic or its records. They are nowhere else: put the topic "
+            "back, or start anew under another application id"
+        )
 
     def _nothing_new(self) -> None:
         """No meta record in the range: what the store has, if anything, is the last checkpoint."""
-        local = self.state.local_meta
+        local = self.follower.local_meta
         self.found = None if local is None else local.task()
         kept = None if local is None else local.task_meta
-        self.state.apply([], LocalMeta(self.topic_id, self._settled_at(), self.clock(), True, kept))
+        self.follower.apply([], LocalMeta(self.topic_id, self._settled_at(), self.clock(), True, kept))
         self.phase = Phase.DONE
 
     def _settled_at(self) -> int:
@@ -172,7 +223,7 @@ class Restore:
         entries: list[Entry] = sorted(self._entries.items(), key=lambda entry: entry[0])
         upto = self._settled_at() if complete else self._next
         meta = LocalMeta(self.topic_id, upto, self.clock(), complete, self._found_bytes if complete else None)
-        self.state.apply(entries, meta)
+        self.follower.apply(entries, meta)
         self._entries = {}
 
     def _warn_if_stuck(self) -> None:
@@ -294,7 +345,7 @@ class Restorer:
         for tp, restore in list(self._active.items()):
             try:
                 moved = restore.reached(positions.get(tp, restore.position))
-            except (StateCorrupted, OSError) as error:
+            except (JobError, StateCorrupted, OSError) as error:
                 restore.error = error
                 moved = True
             if restore.error is not None or restore.phase is Phase.DONE:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from kstreampy.eventtime.future import FuturePolicy
 from kstreampy.observe.secret import masked, secret_values
 from kstreampy.runtime.settings_kafka import check_kafka_keys, flatten_kafka
 from kstreampy.runtime.settings_memory import MemoryBudget, memory_budget
@@ -114,9 +115,21 @@ class Settings(BaseSettings):
     dirty_bytes: Bytes | None = Field(
         None, description="changed state that brings the next checkpoint forward (default: from the cache)"
     )
-    watermark_interval_ms: Milliseconds = Field(200, description="between watermarks that carry no records")
-    idle_timeout_ms: Milliseconds = Field(
-        5_000, description="a source partition at its end and silent for so long holds no watermark back"
+    watermark_interval_ms: Annotated[int, BeforeValidator(duration_ms), Field(ge=0)] = Field(
+        200, description="between periodic watermarks; 0: only those that a generator emits for a record"
+    )
+    idle_timeout_ms: Milliseconds | None = Field(
+        None,
+        description="a source partition at its end and silent for so long holds no watermark back, "
+        "where the strategy has no `with_idleness`",
+    )
+    max_future_ms: Milliseconds | None = Field(
+        None, description="how far a record's timestamp may be ahead of the clock (default: any)"
+    )
+    max_future_policy: Annotated[FuturePolicy, BeforeValidator(_word)] = Field(
+        "drop_from_watermark",
+        description="for timestamps further ahead: drop_from_watermark (the record passes, and moves no watermark), "
+        "clamp (to the limit) or fail",
     )
     restart_workers: bool = Field(
         False, description="with several workers: start a crashed one again instead of ending all"

@@ -18,7 +18,7 @@ from enum import Enum
 from kstreampy.broker.broker import Chunk, TopicPartition
 from kstreampy.errors import RecordError
 from kstreampy.operators.operator import Operator, TaskContext
-from kstreampy.runtime.intake import Arrival, Intake, make_intake
+from kstreampy.runtime.intake import Arrival, CaughtUp, Intake, make_intake
 from kstreampy.runtime.layout import StageLayout
 from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import MAX_WATERMARK
@@ -48,6 +48,8 @@ class Task:
 
     intake: Intake
     chain: Operator
+    heads: tuple[Operator, ...]
+    """Where the batches of each input go in: one, or two for a step with two inputs."""
 
     def __init__(
         self, layout: StageLayout, number: int, context: TaskContext, partitions: Sequence[TopicPartition]
@@ -62,6 +64,10 @@ class Task:
         self.committed: dict[TopicPartition, int] = {}
         """Positions that are durable."""
         self.records_in = 0
+        self.idle = False
+        """No part of its input has anything for now."""
+        self.caught_up: CaughtUp = lambda tp: True
+        """Whether all that a partition has for now was read; the assignment knows."""
         self._operators: list[Operator] = []
 
     @property
@@ -82,14 +88,16 @@ class Task:
         self.progress = progress
         context = self.context
         context.watermark = progress.watermark
+        context.step_watermarks = dict(progress.step_watermarks)
         context.positions = {
             uid: position for uid, position in progress.connector_positions.items() if uid in self._step_uids()
         }
         self.chain, self._operators = self.layout.stage.make_chain()
+        self.heads = self.chain.inputs()
         for operator in self._operators:
             operator.open(context)
         self.intake = make_intake(
-            self.layout.stage.input, self.number, self.layout.tasks, self.partitions, self.layout.upstream, progress
+            self.layout.stage.input, context, self.partitions, self.layout.upstream, progress
         )
         self.to(Status.RUNNING)
         if progress.finished:
@@ -99,11 +107,13 @@ class Task:
         return {step.uid for step in self.layout.stage.steps()}
 
     def process(self, chunk: Chunk) -> None:
-        """Everything of a chunk goes through the chain, then the watermark."""
+        """Everything of a chunk goes through the chain, then the watermark that came with it: from other stages, or from a
+        generator that emits for single records."""
         if self.status is Status.RUNNING:
             for arrival in self.intake.take(chunk):
                 self._hand_on(arrival)
             self.changed = True
+            self.advance()
 
     def read(self) -> bool:
         """Asks an input that is not polled; True if there was something."""
@@ -114,11 +124,14 @@ class Task:
             self._hand_on(arrival)
         if self.records_in > records or self.progress.connector_positions != positions:
             self.changed = True
+            self.advance()
         return self.records_in > records
 
     def _hand_on(self, arrival: Arrival) -> None:
+        if self.idle:
+            self._set_idle(False)
         try:
-            self.chain.process(arrival.batch)
+            self.heads[arrival.side].process(arrival.batch)
         except RecordError as error:
             error.add_note(f"at {arrival.coordinate(error.index)}")
             error.add_note(f"in task {self.name}; nothing of this record was committed")
@@ -133,13 +146,27 @@ class Task:
         if self.status is Status.RUNNING:
             self.intake.look_again()
 
+    def probe(self) -> None:
+        """The watermark interval: generators of the source are asked, and what is silent for long is found idle."""
+        if self.status is Status.RUNNING:
+            self.intake.probe(self.caught_up)
+            self.advance()
+
     def advance(self) -> None:
-        """Moves the watermark to where the input is; never back."""
+        """Moves the watermark to where the input is, never back; then, if all of the input is idle, so is the task."""
         if self.status is not Status.RUNNING:
             return
         watermark = self.intake.watermark()
         if watermark > self.context.watermark:
             self._move_time(watermark)
+        idle = self.intake.is_idle()
+        if idle is not self.idle:
+            self._set_idle(idle)
+
+    def _set_idle(self, idle: bool) -> None:
+        self.idle = idle
+        self.changed = True
+        self.chain.set_idle(idle)
 
     def _move_time(self, watermark: int) -> None:
         self.context.watermark = self.progress.watermark = watermark
@@ -150,9 +177,24 @@ class Task:
             error.add_note(f"in task {self.name}, when its watermark came to {watermark}")
             raise
 
+    def wake(self, now_ms: int) -> None:
+        """The clock has come to `TaskContext.wake_at_ms`, to `now_ms`: processing-time timers fire."""
+        if self.status is not Status.RUNNING:
+            return
+        self.context.wake_at_ms = MAX_WATERMARK
+        self.changed = True
+        try:
+            self.chain.wake(now_ms)
+        except Exception as error:
+            error.add_note(f"in task {self.name}, when its clock came to {now_ms}")
+            raise
+
     def tick(self) -> None:
+        """The watermark interval, for the chain: behind `probe`."""
         if self.status is Status.RUNNING:
             self.chain.tick()
+            self.changed = self.changed or self.context.moved
+            self.context.moved = False
 
     def finish_if_done(self) -> bool:
         """At the end of the input: the last watermark, then the end itself, go down the chain. True if it was the end."""
@@ -169,6 +211,7 @@ class Task:
     def flush(self) -> None:
         """A checkpoint begins."""
         self.chain.flush()
+        self.progress.step_watermarks = dict(self.context.step_watermarks)
         if self.context.positions:
             self.progress.connector_positions.update(self.context.positions)
 

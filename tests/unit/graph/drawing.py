@@ -44,7 +44,9 @@ def shape(plan: Plan) -> dict[str, Any]:
 
 
 def _kinds(link: Link) -> Any:
-    return [link.step.kind, *(_kinds(following) for following in link.next)] if link.next else link.step.kind
+    sides = {tag_id: [_kinds(following) for following in links] for tag_id, links in link.sides}
+    following = [*map(_kinds, link.next), *([sides] if sides else [])]
+    return [link.step.kind, *following] if following else link.step.kind
 
 
 def uids(plan: Plan) -> list[str]:

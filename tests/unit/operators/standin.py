@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kstreampy.errors import RecordError
+from kstreampy.observe.function_metric import FunctionMetrics
 from kstreampy.operators.operator import Operator, TaskContext
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch
 from kstreampy.state.budget import CacheBudget
@@ -27,6 +29,9 @@ class Collecting(Operator):
 
     def advance(self, watermark: int) -> None:
         self.calls.append(("advance", watermark))
+
+    def wake(self, now_ms: int) -> None:
+        self.calls.append(("wake", now_ms))
 
     def finish(self) -> None:
         self.calls.append("finish")
@@ -107,6 +112,7 @@ def context(**changes: Any) -> TaskContext:
         "partitions": 1,
         "outlet": FakeOutlet(),
         "clock": lambda: 1_234,
+        "metric_group": partial(FunctionMetrics().group, "stage", 0),
         "state": KeyedState(MemoryStore(), CacheBudget(1 << 24)),
         **changes,
     }

@@ -130,6 +130,30 @@ def test_nothing_is_sent_while_there_is_nothing_to_say():
     assert task.outlet.produced == []
 
 
+def test_idle_and_active_again_are_told_to_everybody_once():
+    operator, task = routed(lambda v: v, partitions=2)
+    operator.set_idle(True)
+    operator.tick()
+    operator.tick()
+    assert [m.marks for ms in received(task).values() for m in ms] == [[Mark("stage", 0, NONE, False, True)]] * 2
+    operator.set_idle(False)
+    operator.process(batch("a"))
+    operator.flush()
+    assert [ms[-1].marks for ms in received(task).values()] == [[Mark("stage", 0)]] * 2
+    operator.flush()
+    assert len(task.outlet.produced) == 4
+
+
+def test_exactly_once_nothing_goes_out_before_the_checkpoint():
+    operator, task = routed(lambda v: v, partitions=2, exactly_once=True)
+    operator.process(batch("a"))
+    operator.advance(10)
+    operator.tick()
+    assert task.outlet.produced == []
+    operator.flush()
+    assert len(task.outlet.produced) == 2
+
+
 def test_the_last_message_says_that_it_is_the_last():
     operator, task = routed(lambda v: v, partitions=3, stage="up", partition=7)
     operator.process(batch("a"))

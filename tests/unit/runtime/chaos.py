@@ -13,6 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from kstreampy.graph.plan import Plan
+from kstreampy.testing.worker import Disk
 from tests.unit.runtime.scene import Scene, Worker
 
 USERS = 6
@@ -44,7 +45,7 @@ class Chaos:
         root: Path,
         seed: int,
         *,
-        disk: str,
+        disk: Disk,
         guarantee: str = "exactly_once",
         feed: Callable[[Iterable[tuple[str, str, int]]], None] | None = None,
     ) -> None:
@@ -52,7 +53,7 @@ class Chaos:
         self.scene = Scene(plan, root, disk=disk, guarantee=guarantee)
         self.scene.write_behind_ms = self.dice.choice((0, 300, 3000))
         self.topics = [name for name, _, _ in plan.internal_topics] + ["out"]
-        self.changelogs = [name for name, kind, _ in plan.internal_topics if kind == "changelog"]
+        self.changelogs = [name for name, kind, _ in plan.internal_topics if kind != "packed"]
         self.feed = feed or self.scene.feed
         self.fed = 0
         self.happened: list[str] = []

@@ -18,6 +18,7 @@ from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from kstreampy.serde.packed import Mark, pack, pack_marks
 from kstreampy.serde.typed import codec_for
+from tests.unit.operators.standin import context
 from tests.unit.runtime.parts import Parts
 
 ZERO, ONE = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -38,11 +39,19 @@ def topic_intake(
     progress: Progress | None = None,
     strategy: WatermarkStrategy | None = ASCENDING,
     partitions: Sequence[TopicPartition] = (ZERO, ONE),
+    read: frozenset[TopicPartition] | None = None,
+    **task: Any,
 ) -> TopicIntake:
-    origin = TopicInput(("in",), None, None, Offsets(OffsetKind.EARLIEST), None, False, int, None)
-    intake = make_intake(Input(origin, "numbers", strategy), 0, 1, partitions, (), progress or Progress())
+    origin = TopicInput(("in",), None, read, Offsets(OffsetKind.EARLIEST), None, False, int, None)
+    intake = make_intake(Input(origin, "numbers", strategy), context(**task), partitions, (), progress or Progress())
     assert isinstance(intake, TopicIntake)
     return intake
+
+
+def watermark(intake: Intake) -> int:
+    """At the watermark interval, with everything read."""
+    intake.probe(lambda tp: True)
+    return intake.watermark()
 
 
 def values(intake: Intake, given: Chunk | None = None) -> list[Any]:
@@ -54,24 +63,24 @@ class TestTopics:
     def test_watermark_is_the_least_of_the_partitions(self) -> None:
         intake = topic_intake()
         values(intake, chunk((0, b"1", 100)))
-        assert intake.watermark() == NO_TIMESTAMP
+        assert watermark(intake) == NO_TIMESTAMP
         values(intake, chunk((0, b"1", 50), partition=1))
-        assert intake.watermark() == 49
+        assert watermark(intake) == 49
         values(intake, chunk((1, b"1", 200), partition=1))
-        assert intake.watermark() == 99
+        assert watermark(intake) == 99
 
     def test_a_partition_at_its_end_holds_nothing_back(self) -> None:
         progress = Progress(stopping={ONE: 1}, positions={ZERO: 0, ONE: 1})
         intake = topic_intake(progress)
         values(intake, chunk((0, b"1", 100)))
-        assert intake.watermark() == 99
+        assert watermark(intake) == 99
 
     def test_timestamps_come_from_the_assigner(self) -> None:
         strategy = ASCENDING.with_timestamp_assigner(lambda value, before: value * 1000 + before)
         intake = topic_intake(strategy=strategy, partitions=(ZERO,))
         (arrival,) = intake.take(chunk((0, b"3", 7)))
         assert arrival.batch.timestamps == [3007]
-        assert intake.watermark() == 3006
+        assert watermark(intake) == 3006
 
     def test_no_timestamp(self) -> None:
         (arrival,) = topic_intake(strategy=None).take(chunk((0, b"3", -1)))
@@ -138,6 +147,60 @@ class TestTopics:
             "topic 'in', partition 0, offset 9",
         ]
 
+    def test_idle_by_the_tasks_clock(self) -> None:
+        clock = [0]
+        intake = topic_intake(strategy=ASCENDING.with_idleness(100), clock=lambda: clock[0])
+        values(intake, chunk((0, b"1", 100)))
+        assert watermark(intake) == NO_TIMESTAMP
+        clock[0] = 60
+        values(intake, chunk((1, b"1", 200)))
+        watermark(intake)
+        clock[0] = 100
+        assert watermark(intake) == 199
+        assert intake.active() == {ZERO: 199}
+        clock[0] = 160
+        watermark(intake)
+        assert intake.is_idle()
+        values(intake, chunk((0, b"1", 5), partition=1))
+        assert not intake.is_idle()
+
+    def test_asks_only_of_partitions_that_are_read(self) -> None:
+        """A partition that is held back is not idle, however long it is silent."""
+        asked: list[TopicPartition] = []
+
+        def caught_up(tp: TopicPartition) -> bool:
+            asked.append(tp)
+            return True
+
+        clock = [0]
+        intake = topic_intake(strategy=ASCENDING.with_idleness(100), clock=lambda: clock[0])
+        intake.held = frozenset({ZERO})
+        clock[0] = 100
+        intake.probe(caught_up)
+        assert asked == [ONE]
+        assert set(intake.active()) == {ZERO}
+
+    def test_partitions_that_the_source_leaves_out_have_no_part(self) -> None:
+        """They may be read by a later run, so they are not at their end either."""
+        progress = Progress(positions={ZERO: 0, ONE: 0}, stopping={ONE: 0})
+        intake = topic_intake(progress, read=frozenset({ZERO}))
+        values(intake, chunk((0, b"1", 100)))
+        assert watermark(intake) == 99
+        nothing = topic_intake(Progress(positions={ONE: 0}, stopping={ONE: 0}), partitions=(ONE,), read=frozenset({ZERO}))
+        assert watermark(nothing) == NO_TIMESTAMP
+        assert nothing.is_idle()
+
+    def test_a_watermark_for_a_record_needs_no_probe(self) -> None:
+        class Punctuated(WatermarkGenerator):
+            def on_event(self, event: Any, timestamp: int, output: WatermarkOutput) -> None:
+                output.emit_watermark(timestamp)
+
+            def on_periodic_emit(self, output: WatermarkOutput) -> None: ...
+
+        intake = topic_intake(strategy=WatermarkStrategy.for_generator(Punctuated), partitions=(ZERO,))
+        for _ in intake.take(chunk((0, b"1", 100), (1, b"1", 90))):
+            assert intake.watermark() == 100
+
     def test_is_not_asked(self) -> None:
         intake = topic_intake()
         intake.look_again()
@@ -150,7 +213,7 @@ PACKED = TopicPartition("app-total-repartition", 0)
 
 def packed_intake(progress: Progress, *upstream: str) -> PackedIntake:
     origin = PackedInput(PACKED.topic, LONG, ("a",))
-    intake = make_intake(Input(origin, "total"), 0, 1, (PACKED,), upstream, progress)
+    intake = make_intake(Input(origin, "total"), context(), (PACKED,), upstream, progress)
     assert isinstance(intake, PackedIntake)
     return intake
 
@@ -195,6 +258,39 @@ class TestPacked:
         assert intake.watermark() == 50
         values(intake, message(0, pack_marks([Mark("a", 0, 10)])))
         assert intake.watermark() == 50
+
+    def test_idle_senders_are_not_waited_for(self) -> None:
+        progress = Progress()
+        intake = packed_intake(progress, "a/0", "a/1")
+        values(intake, message(0, pack(batch(1), CODEC, Mark("a", 0, 100))))
+        values(intake, message(1, pack_marks([Mark("a", 1, idle=True)])))
+        assert intake.watermark() == 100
+        assert not intake.is_idle()
+        assert progress.idle_senders == {"a/1"}
+        values(intake, message(2, pack_marks([Mark("a", 0, 100, idle=True)])))
+        assert intake.is_idle()
+        values(intake, message(3, pack(batch(2), CODEC, Mark("a", 1, 40))))
+        assert not intake.is_idle()
+        assert intake.watermark() == 100
+        assert progress.idle_senders == {"a/0"}
+
+    def test_idle_senders_are_known_after_a_restart(self) -> None:
+        progress = Progress(sender_watermarks={"a/0": 50}, idle_senders={"a/1"})
+        intake = packed_intake(progress, "a/0", "a/1")
+        assert intake.watermark() == 50
+
+    def test_an_idle_sender_that_ends(self) -> None:
+        progress = Progress(idle_senders={"a/0"})
+        intake = packed_intake(progress, "a/0")
+        values(intake, message(0, pack_marks([Mark("a", 0, 5, True, True)])))
+        assert intake.watermark() == MAX_WATERMARK
+        assert not intake.is_idle()
+        assert progress.idle_senders == set()
+
+    def test_is_not_probed(self) -> None:
+        intake = packed_intake(Progress(), "a/0")
+        intake.probe(lambda tp: True)
+        assert intake.active() == {}
 
     def test_a_sender_that_is_none_of_ours(self) -> None:
         """The topic upstream has grown while we did not know."""
@@ -252,8 +348,10 @@ def connector(
     number: int = 0,
     tasks: int = 1,
     strategy: WatermarkStrategy | None = None,
+    **more: Any,
 ) -> ConnectorIntake:
-    intake = make_intake(Input(ConnectorInput(parts), "parts", strategy), number, tasks, (), (), progress or Progress())
+    task = context(partition=number, partitions=tasks, **more)
+    intake = make_intake(Input(ConnectorInput(parts), "parts", strategy), task, (), (), progress or Progress())
     assert isinstance(intake, ConnectorIntake)
     return intake
 
@@ -285,19 +383,54 @@ class TestConnector:
     def test_watermark_is_the_least_of_the_splits(self) -> None:
         parts = Parts({"a": [10, 20, 30, 40], "b": [5, 6]}, times=True)
         intake = connector(parts, strategy=ASCENDING)
-        assert intake.watermark() == NO_TIMESTAMP
+        assert watermark(intake) == NO_TIMESTAMP
         assert values(intake) == [10, 20, 5, 6]
-        assert intake.watermark() == 19  # b is at its end
+        assert watermark(intake) == 19  # b is at its end
         assert values(intake) == [30, 40]
         assert intake.at_end()
-        assert intake.watermark() == MAX_WATERMARK
+        assert watermark(intake) == MAX_WATERMARK
 
     def test_a_task_without_splits(self) -> None:
-        """Bounded, it has ended; unbounded, it must not hold back the time of all others for ever."""
+        """Bounded, it has ended; unbounded, it must not hold back the time of all others for ever, but a split may come."""
         assert connector(Parts({})).at_end()
-        open_ended = connector(Parts({}, bounded=False))
+        parts = Parts({}, bounded=False, times=True)
+        open_ended = connector(parts, strategy=ASCENDING)
         assert not open_ended.at_end()
-        assert open_ended.watermark() == MAX_WATERMARK
+        assert watermark(open_ended) == NO_TIMESTAMP
+        assert open_ended.is_idle()
+        parts.values["a"] = [5, 6]
+        open_ended.look_again()
+        assert not open_ended.is_idle()
+        assert values(open_ended) == [5, 6]
+        assert watermark(open_ended) == 5
+
+    def test_a_split_that_is_silent_is_idle(self) -> None:
+        clock = [0]
+        parts = Parts({"a": [10, 20], "b": []}, times=True, bounded=False)
+        intake = connector(parts, strategy=ASCENDING.with_idleness(100), clock=lambda: clock[0])
+        assert values(intake) == [10, 20]
+        assert watermark(intake) == NO_TIMESTAMP
+        clock[0] = 100
+        assert watermark(intake) == 19
+        assert set(intake.active()) == {"a"}
+
+    def test_a_split_that_has_more_is_not_idle(self) -> None:
+        clock = [0]
+        parts = Parts({"a": [10, 20, 30]}, times=True, bounded=False)
+        intake = connector(parts, strategy=ASCENDING.with_idleness(100), clock=lambda: clock[0])
+        values(intake)
+        watermark(intake)
+        clock[0] = 100
+        watermark(intake)
+        assert not intake.is_idle(), "it has not said yet that there is no more"
+
+    def test_a_split_that_is_held_is_not_read(self) -> None:
+        parts = Parts({"a": [1], "b": [2]})
+        intake = connector(parts)
+        intake.held = frozenset({"a"})
+        assert values(intake) == [2]
+        intake.held = frozenset()
+        assert values(intake) == [1]
 
     def test_new_splits_of_a_growing_source(self) -> None:
         parts = Parts({"a": [1]}, bounded=False)

@@ -20,6 +20,8 @@ def full() -> Progress:
         watermark=123,
         ended_senders={"a/0", "a/1", "a/2", "a/7", "b.c-d/1"},
         finished=True,
+        idle_senders={"a/3", "b/0"},
+        step_watermarks={"again": 120},
     )
 
 
@@ -48,6 +50,22 @@ def test_the_note_of_a_task_with_many_senders_fits() -> None:
         offsets = progress.to_offsets([TP])
         assert len(offsets[TP].metadata.encode()) < MAX_METADATA_BYTES
         assert Progress.from_offsets(offsets) == progress
+
+
+def test_a_note_keeps_how_far_senders_are_where_there_is_room() -> None:
+    few = Progress(positions={TP: 1}, watermark=5, sender_watermarks={"a-b/0": 5, "a-b/12": 1_700_000_000_000, "c/1": -3})
+    assert Progress.from_offsets(few.to_offsets([TP])) == few
+    many = Progress(positions={TP: 1}, sender_watermarks={f"a/{number}": 1_700_000_000_000 for number in range(500)})
+    offsets = many.to_offsets([TP])
+    assert len(offsets[TP].metadata.encode()) < MAX_METADATA_BYTES
+    assert Progress.from_offsets(offsets) == Progress(positions={TP: 1})
+
+
+def test_a_note_says_nothing_of_senders_that_never_spoke_or_have_ended() -> None:
+    progress = Progress(positions={TP: 1}, sender_watermarks={"a/0": NO_TIMESTAMP, "a/1": MAX_WATERMARK}, ended_senders={"a/1"})
+    read = Progress.from_offsets(progress.to_offsets([TP]))
+    assert read.sender_watermarks == {}
+    assert read.ended_senders == {"a/1"}
 
 
 def test_what_a_tool_set_is_a_plain_position() -> None:

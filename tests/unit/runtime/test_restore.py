@@ -268,7 +268,7 @@ class TestDoesNotFit:
                 LocalMeta(local.topic_id, 999, local.synced_at_ms, True, local.task_meta).encode(),
             )
             worker = again(scene)
-            assert "it is ahead of its changelog (999 >" in caplog.text
+            assert "it is ahead of its changelog topic (999 >" in caplog.text
             assert b"total\0x" not in state_of(worker, TASK)
             assert goes_on(scene, worker, "u", 10) == "11"
 
