@@ -31,6 +31,7 @@ from kstreampy.datastream import (
     KeyedStream,
     KeySelector,
     MapFunction,
+    OutputTag,
     ProcessFunction,
     ReduceFunction,
     RuntimeContext,
@@ -45,8 +46,10 @@ from kstreampy.datastream.connectors.kafka import (
     KafkaSource,
 )
 from kstreampy.datastream.state import ValueState, ValueStateDescriptor
+from kstreampy.metrics import Counter, MetricGroup
 
 Order = tuple[str, int]
+LARGE = OutputTag("large", Types.TUPLE([Types.STRING(), Types.LONG()]))
 
 
 def parse(line: str) -> Order:
@@ -87,6 +90,7 @@ class Stamped(ProcessFunction):
     def process_element(self, value: Order, ctx: ProcessFunction.Context) -> Iterator[tuple[Order, int | None]]:
         assert_type(ctx.headers(), list[tuple[str, bytes | None]])
         assert_type(ctx.timer_service().current_watermark(), int)
+        ctx.output(LARGE, value)
         yield value, ctx.timestamp()
 
 
@@ -96,10 +100,17 @@ class Count(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
         assert_type(runtime_context.get_index_of_this_subtask(), int)
+        metrics = runtime_context.get_metrics_group()
+        assert_type(metrics, MetricGroup)
+        self.seen: Counter = metrics.add_group("orders").counter("seen")
+        metrics.gauge("size", lambda: 1)
+        metrics.meter("rate", 30).mark_event()
+        metrics.distribution("price").update(5)
 
     def process_element(self, value: Order, ctx: KeyedProcessFunction.Context) -> list[Row] | None:
         count = (self.count.value() or 0) + 1
         self.count.update(count)
+        self.seen.inc()
         return [Row(user=ctx.get_current_key(), count=count)] if count > 1 else None
 
 
@@ -159,7 +170,9 @@ def draw(env: StreamExecutionEnvironment) -> None:
     assert_type(keyed.reduce(Total()).map(str).sink_to(sink()).uid("out"), DataStreamSink)
     keyed.reduce(lambda a, b: (a[0], a[1] + b[1])).print("totals").name("show")
     keyed.process(Count(), Types.ROW([Types.STRING(), Types.LONG()])).uid("count").add_sink(Audit())
-    cleaned.process(Stamped()).project(0).print_to_err()
+    stamped = cleaned.process(Stamped())
+    stamped.project(0).print_to_err()
+    assert_type(stamped.get_side_output(LARGE), DataStream)
 
 
 def run() -> None:

@@ -19,6 +19,7 @@ stream.map(str, output_type=str)  # wrong: arg-type
 stream.filter(Vat())  # wrong: arg-type
 stream.process(lambda value, ctx: [value])  # wrong: arg-type
 stream.key_by(lambda value: value, 1)  # wrong: call-overload
+stream.get_side_output("late")  # wrong: arg-type
 stream.sum(0)  # wrong: attr-defined
 stream.sink_to(print)  # wrong: arg-type
 stream.execute_and_collect(limit="2")  # wrong: call-overload
