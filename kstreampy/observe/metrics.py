@@ -91,10 +91,9 @@ class Metrics:
     def _declare_state(self) -> None:
         self._state_bytes = self._gauge("state_bytes", "Size of a task's state on disk", _TASK)
         self._cache_bytes = self._gauge("state_cache_bytes", "Estimated size of objects in the state cache")
-        self._open_iterators = self._gauge("state_open_iterators", "Iterators over state that are open")
         self._restore_done = self._gauge("restore_records_done", "Changelog records replayed so far", _TASK)
         self._restore_total = self._gauge("restore_records_total", "Changelog records to replay in all", _TASK)
-        self._timers = self._gauge("timers", "Timers that wait in a task", _TASK)
+        self._timers = self._gauge("timers", "Timers of a task in memory; of very many the later ones wait on disk", _TASK)
 
     def _declare_worker(self) -> None:
         self._tasks = self._gauge("tasks", "Tasks that this worker runs", ("stage",))
@@ -152,9 +151,6 @@ class Metrics:
 
     def cache_bytes(self, size_bytes: int) -> None:
         self._cache_bytes.set(size_bytes)
-
-    def open_iterators(self, count: int) -> None:
-        self._open_iterators.set(count)
 
     def timers(self, stage: str, partition: int, count: int) -> None:
         self._timers.labels(stage, partition).set(count)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from kstreampy.broker.broker import Chunk, Producer, TopicPartition
-from kstreampy.errors import BrokerUnavailable, TaskMigrated
+from kstreampy.errors import BrokerUnavailable, RecordError, TaskMigrated
 from kstreampy.eventtime.future import FutureGuard
 from kstreampy.runtime.alignment import Alignment
 from kstreampy.runtime.assignment import Assignment
@@ -130,6 +130,13 @@ class Driver:
 
     def _read(self, assignment: Assignment, timeout_s: float) -> bool:
         """Polls one stage and processes what came."""
+        try:
+            return self._take(assignment, timeout_s)
+        except RecordError as error:
+            self.resources.metrics.records_failed(assignment.uid, error.step, "fail")
+            raise
+
+    def _take(self, assignment: Assignment, timeout_s: float) -> bool:
         began = time.perf_counter()
         if not assignment.is_polled:
             assignment.consumer.poll(1, 0.0)
@@ -208,12 +215,19 @@ class Driver:
 
     def _commit(self) -> None:
         began = time.perf_counter()
-        self.checkpoint.commit(self.assignments, between_polls=True)
+        self._checkpoint(between_polls=True)
         self.shares["checkpoint"] += time.perf_counter() - began
 
     def _commit_in_poll(self) -> None:
         """A revocation, inside a poll: what was processed up to here is committed before it is given away."""
-        self.checkpoint.commit(self.assignments, between_polls=False)
+        self._checkpoint(between_polls=False)
+
+    def _checkpoint(self, *, between_polls: bool) -> None:
+        try:
+            self.checkpoint.commit(self.assignments, between_polls=between_polls)
+        except Exception:
+            self.resources.metrics.checkpoint_failed()
+            raise
 
     def _look(self, now: float) -> None:
         """Once a second: tell the metrics and the probes how things stand."""
@@ -231,6 +245,8 @@ class Driver:
             stage, _, number = restore.task.rpartition("/")
             metrics.restore_progress(stage, int(number), restore.done(), restore.total())
             health.restoring(stage, int(number), restore.done(), restore.total())
+        states = [task.state for a in self.assignments for task in a.running() if task.state is not None]
+        metrics.cache_bytes(sum(state.cache_bytes() for state in states))
         for assignment in self.assignments:
             self._look_at(assignment)
 
@@ -272,6 +288,8 @@ class Driver:
                 self._tell_of_future(assignment, future)
             if task.state is not None:
                 metrics.state_bytes(assignment.uid, task.number, task.state.size_bytes())
+                if assignment.layout.timers is not None:
+                    metrics.timers(assignment.uid, task.number, task.state.task_timers.count())
 
     def _tell_of_future(self, assignment: Assignment, guard: FutureGuard) -> None:
         """A clock somewhere is wrong: counted, and said at most once a minute."""

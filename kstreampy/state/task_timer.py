@@ -69,6 +69,10 @@ class TaskTimers:
     def all(self) -> Iterable[Timers]:
         return self._timers.values()
 
+    def count(self) -> int:
+        """How many are in memory."""
+        return sum(timers.count() for timers in self.all())
+
     def mark_dirty(self, keys: Iterable[bytes]) -> None:
         """Keys of entries to write again at the next checkpoint: as `KeyedState.mark_dirty`."""
         self._void.update(keys)

@@ -212,6 +212,10 @@ class Timers:
         """About how much memory the timers take."""
         return (len(self._run) + len(self._recent) + len(self._far)) * _NEAR_BYTES
 
+    def count(self) -> int:
+        """How many are in memory."""
+        return len(self._near) + sum(self._far.values())
+
     def evict(self, target_bytes: int) -> None:
         """Leaves the later ones to the store until about `target_bytes` are left. Only after a commit."""
         self._keep(max(target_bytes // _NEAR_BYTES, _SLACK))

@@ -34,7 +34,6 @@ def test_what_was_told_is_in_the_text(metrics: Metrics) -> None:
     metrics.state_bytes("count", 3, 4096)
     metrics.restore_progress("count", 3, 10, 100)
     metrics.rebalance("count", "lost")
-    metrics.open_iterators(2)
     text = generate_latest(metrics.registry).decode()
     for line in (
         'kstreampy_records_in_total{stage="count"} 520.0',
@@ -48,7 +47,6 @@ def test_what_was_told_is_in_the_text(metrics: Metrics) -> None:
         'kstreampy_restore_records_done{partition="3",stage="count"} 10.0',
         'kstreampy_restore_records_total{partition="3",stage="count"} 100.0',
         'kstreampy_rebalances_total{reason="lost",stage="count"} 1.0',
-        "kstreampy_state_open_iterators 2.0",
     ):
         assert line in text.splitlines()
     assert "process_resident_memory_bytes" in text
