@@ -45,11 +45,14 @@ def metric(text: str, name: str, labels: str = "") -> float:
 
 
 class Run:
-    def __init__(self, bootstrap: str, topic: str, target: str, state: str, application: str) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, target: str, state: str, application: str, *, job: Path = JOB
+    ) -> None:
         self.port = free_port()
         self.began = time.monotonic()
-        command = [sys.executable, "-m", "kstreampy_cli", "run", str(JOB), "--application-id", application]
-        command += ["--state-dir", state, "--http-port", str(self.port), "--", bootstrap, topic, target]
+        command = [sys.executable, "-m", "kstreampy_cli", "run", str(job), "--application-id", application]
+        command += ["--state-dir", state, "--worker-id", "bench", "--http-port", str(self.port), "--"]
+        command += [bootstrap, topic, target]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
         self.process = subprocess.Popen(command, env=environment)
 
