@@ -44,6 +44,8 @@ class RecordError(KStreamError):
         super().__init__(message)
         self.step = step
         self.index = index
+        self.located = False
+        """A note says already where the record came from: it is of an earlier batch, so that its index tells nobody."""
 
 
 class StateCorrupted(KStreamError):

@@ -13,6 +13,7 @@ from kstreampy.common.job_client import JobClient
 from kstreampy.common.job_execution_result import JobExecutionResult
 from kstreampy.common.job_id import JobID
 from kstreampy.common.job_status import JobStatus
+from kstreampy.common.order import Order
 from kstreampy.common.output_tag import OutputTag
 from kstreampy.common.serialization import (
     ByteArraySchema,
@@ -41,6 +42,7 @@ __all__ = [
     "JobExecutionResult",
     "JobID",
     "JobStatus",
+    "Order",
     "OutputTag",
     "Row",
     "RowKind",

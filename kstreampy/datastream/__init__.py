@@ -1,33 +1,53 @@
 """What `job.py` is written in: Flink's DataStream API under PyFlink's names and module paths."""
 
 from kstreampy.datastream.all_windowed_stream import AllWindowedStream
+from kstreampy.datastream.async_data_stream import AsyncDataStream
+from kstreampy.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from kstreampy.datastream.checkpoint_config import CheckpointConfig
 from kstreampy.datastream.checkpointing_mode import CheckpointingMode
 from kstreampy.datastream.collect import CloseableIterator
+from kstreampy.datastream.connected_streams import ConnectedStreams
 from kstreampy.datastream.connectors.base import DeliveryGuarantee, Sink, Source
-from kstreampy.datastream.data_stream import DataStream, DataStreamSink, KeyedStream
+from kstreampy.datastream.data_stream import CachedDataStream, DataStream, DataStreamSink, KeyedStream
 from kstreampy.datastream.data_stream_utils import DataStreamUtils
 from kstreampy.datastream.execution_mode import RuntimeExecutionMode
 from kstreampy.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoGroupFunction,
+    CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
+    FlatJoinFunction,
     FlatMapFunction,
     Function,
-    KeySelector,
+    JoinFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeySelector,
     MapFunction,
+    MapPartitionFunction,
+    Partitioner,
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
     ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
     SinkFunction,
     WindowFunction,
 )
+from kstreampy.datastream.iterative_stream import ConnectedIterativeStreams, IterativeStream
 from kstreampy.datastream.output_tag import OutputTag
+from kstreampy.datastream.partition_windowed_stream import PartitionWindowedStream
 from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 from kstreampy.datastream.time_domain import TimeDomain
 from kstreampy.datastream.timerservice import TimerService
@@ -42,33 +62,58 @@ from kstreampy.datastream.window import (
     WindowAssigner,
 )
 from kstreampy.datastream.windowed_stream import WindowedStream
+from kstreampy.datastream.writing import OutputFormat, WriteMode
 
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
     "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
+    "CachedDataStream",
     "CheckpointConfig",
     "CheckpointingMode",
     "CloseableIterator",
+    "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "ConnectedIterativeStreams",
+    "ConnectedStreams",
     "CountWindow",
     "DataStream",
     "DataStreamSink",
     "DataStreamUtils",
     "DeliveryGuarantee",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
     "GlobalWindow",
+    "IterativeStream",
+    "JoinFunction",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
+    "MapPartitionFunction",
     "MergingWindowAssigner",
+    "OutputFormat",
     "OutputTag",
+    "PartitionWindowedStream",
+    "Partitioner",
     "PassThroughAllWindowFunction",
     "PassThroughWindowFunction",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
@@ -86,4 +131,5 @@ __all__ = [
     "WindowAssigner",
     "WindowFunction",
     "WindowedStream",
+    "WriteMode",
 ]

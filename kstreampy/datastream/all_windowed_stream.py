@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kstreampy.datastream.stream import DataStream
 
 
-class AllWindowedStream(Windowing):
+class AllWindowedStream(Windowing[AllWindowFunction[Any, Any, Any], ProcessAllWindowFunction[Any, Any, Any]]):
     """Made by `DataStream.window_all`, `count_window_all` and the like. All elements pass through one task, since all windows
     are there: it does not get faster with more workers."""
 

@@ -1,14 +1,28 @@
 """PyFlink's path for the function classes; they live in `kstreampy/operators/function.py` and `window_function.py`."""
 
+from kstreampy.operators.async_function import AsyncFunction, AsyncFunctionDescriptor
+from kstreampy.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
+from kstreampy.operators.broadcast_function import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from kstreampy.operators.co_function import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
 from kstreampy.operators.function import (
     AggregateFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
-    KeySelector,
     KeyedProcessFunction,
     KeyedStateStore,
+    KeySelector,
     MapFunction,
+    MapPartitionFunction,
     NullByteKeySelector,
     Partitioner,
     ProcessFunction,
@@ -17,6 +31,7 @@ from kstreampy.operators.function import (
     SinkFunction,
     TimerService,
 )
+from kstreampy.operators.join_function import CoGroupFunction, FlatJoinFunction, JoinFunction, ProcessJoinFunction
 from kstreampy.operators.window_function import (
     AllWindowFunction,
     PassThroughAllWindowFunction,
@@ -29,19 +44,35 @@ from kstreampy.operators.window_function import (
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "AsyncFunction",
+    "AsyncFunctionDescriptor",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
+    "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "FilterFunction",
+    "FlatJoinFunction",
     "FlatMapFunction",
     "Function",
+    "JoinFunction",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStateStore",
     "MapFunction",
+    "MapPartitionFunction",
     "NullByteKeySelector",
     "Partitioner",
     "PassThroughAllWindowFunction",
     "PassThroughWindowFunction",
     "ProcessAllWindowFunction",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",

@@ -8,14 +8,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Self, overload
+from typing import Any, NoReturn, Self, overload
 
 from kstreampy.common.time import Amount
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.types import Row
 from kstreampy.datastream.collect import CloseableIterator
 from kstreampy.datastream.drawn import DataStreamSink
+from kstreampy.datastream.interval_join import IntervalJoin, IntervalJoined
 from kstreampy.datastream.key_selection import KeySelection, selection
+from kstreampy.datastream.partition_windowed_stream import PartitionWindowedStream
 from kstreampy.datastream.sink import add_sink_node
 from kstreampy.datastream.stream import DataStream
 from kstreampy.datastream.windowed_stream import WindowedStream
@@ -56,6 +58,9 @@ from kstreampy.operators.timer import TimedProcessOperator, has_on_timer
 class KeyedStream(DataStream):
     """A stream by key. A view: each operator on it is a stage of its own, with its own repartition topic and state, unless
     the stream is partitioned already (`DataStreamUtils.reinterpret_as_keyed_stream`)."""
+
+    IntervalJoin = IntervalJoin
+    IntervalJoined = IntervalJoined
 
     def __init__(self, origin: DataStream, chosen: KeySelection, *, in_place: bool = False) -> None:
         if not in_place:
@@ -200,6 +205,12 @@ class KeyedStream(DataStream):
 
         return self._step(kind, build, type_info, coerce=False, stateful=True, detail=f"field {position!r}")
 
+    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+        """Pairs of an element of this stream and one of `other_stream`, of one key, whose event times lie within an interval
+        of each other: `.between(lower, upper).process(function)`. TypeError for anything but a `KeyedStream`; `JobError`
+        for streams of two environments, and where the declared types of the keys differ. (Not in PyFlink.)"""
+        return IntervalJoin(self, other_stream)
+
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Cuts each key's elements into windows (`kstreampy.datastream.window`). TypeError for anything but a
         `WindowAssigner`."""
@@ -217,6 +228,10 @@ class KeyedStream(DataStream):
         (Not in PyFlink.)"""
         warn_of_time_window("time_window", "window")
         return self.window(time_windows(size, slide))
+
+    def full_window_partition(self) -> PartitionWindowedStream:
+        """All elements of a key as one window, which ends with the input. (Not in PyFlink.)"""
+        return PartitionWindowedStream(self, is_keyed=True)
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
         """As on a `DataStream`; the function may use keyed state, got in `open`."""
@@ -243,6 +258,21 @@ class KeyedStream(DataStream):
         if limit is None:
             return pairs.execute_and_collect(job_execution_name)
         return pairs.execute_and_collect(job_execution_name, limit)
+
+    def broadcast(self, *broadcast_state_descriptors: Any) -> NoReturn:
+        self._check_placing()
+
+    def _check_placing(self) -> NoReturn:
+        raise JobError(
+            "Cannot override partitioning for KeyedStream. Records of a key go to one task: place the stream before key_by, "
+            "or what an operator on it gives"
+        )
+
+    def _without_key(self) -> DataStream:
+        return _not_keyed(self)
+
+    def cache(self) -> NoReturn:
+        raise self._no_operator("cache")
 
     def _no_operator(self, call: str) -> JobError:
         return JobError(

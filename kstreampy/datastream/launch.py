@@ -57,6 +57,16 @@ class Job:
         self.started = threading.Event()
         self.compiled: Plan | None = None
         self.connect: Callable[[], Broker] | None = None
+        self.when_ended: list[Callable[[Job], None]] = []
+        """Called once it has come to its end by itself."""
+
+    def ended(self) -> None:
+        """It was run without an error. What was stopped on the way has not come to its end."""
+        plan, stop = self.compiled, self.stop
+        if plan is None or not plan.bounded or stop is None or stop.requested():
+            return
+        for call in self.when_ended:
+            call(self)
 
     def plan(self, settings: Settings) -> Plan:
         """The job as it would run with these settings. JobError when it cannot."""

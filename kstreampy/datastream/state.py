@@ -1,5 +1,6 @@
-"""PyFlink's path for keyed state; it lives in `kstreampy/state/`."""
+"""PyFlink's path for state, by key and broadcast; it lives in `kstreampy/state/`."""
 
+from kstreampy.state.broadcast_state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
 from kstreampy.state.descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -18,11 +19,14 @@ __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
     "AppendingState",
+    "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
     "MergingState",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "State",

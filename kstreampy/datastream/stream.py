@@ -8,7 +8,6 @@ in PyFlink" they are Flink's (Java).
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from kstreampy.common.execution_config import ExecutionConfig
@@ -18,16 +17,18 @@ from kstreampy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformatio
 from kstreampy.common.types import Row
 from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.datastream.all_windowed_stream import AllWindowedStream
-from kstreampy.datastream.collect import CloseableIterator, RunningJob
+from kstreampy.datastream.collecting import Collecting
 from kstreampy.datastream.connectors.base import Sink
-from kstreampy.datastream.drawn import DataStreamSink, Drawn
+from kstreampy.datastream.drawn import DataStreamSink
 from kstreampy.datastream.key_selection import selection
+from kstreampy.datastream.partitioning import Partitioning
 from kstreampy.datastream.sink import add_sink_node, sink_to_node
 from kstreampy.datastream.windowing import count_windows, time_windows, warn_of_time_window
+from kstreampy.datastream.writing import Writing
 from kstreampy.errors import JobError
 from kstreampy.eventtime.assigner import WindowAssigner
 from kstreampy.eventtime.global_window import GlobalWindows
-from kstreampy.graph.node import Build, CollectNode, Node, SideNode, StepNode
+from kstreampy.graph.node import Build, Node, PartitionNode, SideNode, StepNode
 from kstreampy.operators.assign import AssignOperator
 from kstreampy.operators.field import Position
 from kstreampy.operators.function import (
@@ -43,18 +44,20 @@ from kstreampy.operators.function import (
 from kstreampy.operators.keyed import (
     ProcessOperator,
 )
+from kstreampy.operators.operator import Operator
+from kstreampy.operators.route import BroadcastRouteOperator
 from kstreampy.operators.sink import PrintOperator
 from kstreampy.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from kstreampy.state.descriptor import MapStateDescriptor
 
 if TYPE_CHECKING:
+    from kstreampy.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
+    from kstreampy.datastream.connected_streams import ConnectedStreams
     from kstreampy.datastream.keyed_stream import KeyedStream
     from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-COLLECT_UID = "collect-1"
-"""A job collects once at most: `execute_and_collect` takes everything that was drawn."""
 
-
-class DataStream(Drawn):
+class DataStream(Collecting, Writing, Partitioning):
     """A stream of values. Made by the environment's sources and by other streams, never by hand."""
 
     def __init__(self, env: StreamExecutionEnvironment, node: Node, named: Node | None = None) -> None:
@@ -162,6 +165,24 @@ class DataStream(Drawn):
             raise TypeError(f"ProcessFunction is required for DataStream.process, not {type(func).__name__}")
         return self._step("process", lambda step, _: ProcessOperator(step, func), output_type, detail=where(func))
 
+    def transform(self, operator_name: str, output_type: TypeInformation | None, operator: Build) -> DataStream:
+        """An operator of the job's own: `operator(name, uid)` makes one for each task, an `Operator`
+        (`kstreampy.operators.operator`), which is given batches and hands batches on. On a `KeyedStream` batches have keys, and
+        there is state and timers, found under the uid. TypeError for what cannot be called; what makes no `Operator` fails the
+        job. (Not in PyFlink; as Java's with an operator factory.)"""
+        if not callable(operator):
+            raise TypeError(f"transform takes a function that makes the operator, not {operator!r}")
+
+        def build(step: str, uid: str) -> Operator:
+            made = operator(step, uid)
+            if not isinstance(made, Operator):
+                raise JobError(f"{step}: transform needs an Operator, not {made!r}")
+            return made
+
+        keyed = self._without_key() is not self
+        stream = self._step("transform", build, output_type, stateful=keyed, timers=keyed, detail=where(operator))
+        return stream.name(operator_name)
+
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Gives records their event time anew, and makes watermarks from it. Values pass unchanged. TypeError for anything but
         a `WatermarkStrategy`.
@@ -239,6 +260,45 @@ class DataStream(Drawn):
 
         return KeyedStream(self, selection("key_by", key_selector, more, key_type))
 
+    @overload
+    def connect(self, ds: DataStream) -> ConnectedStreams: ...
+    @overload
+    def connect(self, ds: BroadcastStream) -> BroadcastConnectedStream: ...
+    def connect(self, ds: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """This stream and another, of any type, as the two inputs of one function. TypeError for anything else; `JobError`
+        for a stream of another environment."""
+        from kstreampy.datastream.broadcast_stream import (  # draws on this class
+            BroadcastConnectedStream,
+            BroadcastStream,
+        )
+        from kstreampy.datastream.connected_streams import ConnectedStreams  # draws on this class
+
+        if isinstance(ds, BroadcastStream):
+            return BroadcastConnectedStream(self, ds, ds.broadcast_state_descriptors)
+        return ConnectedStreams(self, ds)
+
+    @overload
+    def broadcast(self) -> DataStream: ...
+    @overload
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> BroadcastStream: ...
+    def broadcast(
+        self,
+        broadcast_state_descriptor: MapStateDescriptor | None = None,
+        *other_broadcast_state_descriptors: MapStateDescriptor,
+    ) -> DataStream | BroadcastStream:
+        """Every record goes to every task of the next operator. With descriptors, of the state that is made of it: a stream
+        for `connect`. TypeError for anything but a `MapStateDescriptor`."""
+        from kstreampy.datastream.broadcast_stream import BroadcastStream  # draws on this class
+
+        if broadcast_state_descriptor is not None:
+            return BroadcastStream(self, [broadcast_state_descriptor, *other_broadcast_state_descriptors])
+        node = PartitionNode("broadcast", (self._input(),), self._node.type_info, route=BroadcastRouteOperator)
+        return DataStream(self._env, self._add(node))
+
     def window_all(self, window_assigner: WindowAssigner[Any, Any]) -> AllWindowedStream:
         """Cuts all elements into windows, in one task (`kstreampy.datastream.window`). TypeError for anything but a
         `WindowAssigner`."""
@@ -277,31 +337,6 @@ class DataStream(Drawn):
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Writes to a topic (`KafkaSink`) or an external system (a connector's sink). `JobError` for anything else."""
         return DataStreamSink(self._add(sink_to_node(self._input(), sink)))
-
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, limit: None = None) -> CloseableIterator: ...
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None = None, *, limit: int) -> list[Any]: ...
-    @overload
-    def execute_and_collect(self, job_execution_name: str | None, limit: int) -> list[Any]: ...
-    def execute_and_collect(
-        self, job_execution_name: str | None = None, limit: int | None = None
-    ) -> CloseableIterator | list[Any]:
-        """Runs the job and gives its results as they are committed: a list of the first `limit` (the job is stopped then),
-        or without a limit an iterator, which must be closed (use it in a `with` block); closing stops the job.
-
-        The job is everything that was drawn so far. Raises the job's error when it fails. ValueError unless `limit` is
-        above 0.
-        """
-        if limit is not None and limit <= 0:
-            raise ValueError(f"execute_and_collect: limit must be above 0, not {limit}")
-        self._add(CollectNode("collect", (self._input(),), self._node.type_info, uid=COLLECT_UID))
-        running = RunningJob(self._env.take_job(job_execution_name))
-        results = CloseableIterator(running, COLLECT_UID, self._node.type_info)
-        if limit is None:
-            return results
-        with results:
-            return list(islice(results, limit))
 
     # How nodes are made
 

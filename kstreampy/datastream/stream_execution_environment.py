@@ -17,10 +17,11 @@ from kstreampy.common.kafka_record import ValueOnlyDeserializationSchema
 from kstreampy.common.time import Duration, Time, to_millis
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
+from kstreampy.datastream.cache import Cache, prepare_caches
 from kstreampy.datastream.checkpoint_config import CheckpointConfig
 from kstreampy.datastream.checkpointing_mode import CheckpointingMode
 from kstreampy.datastream.cluster import asked_of_sinks, cluster_settings
-from kstreampy.datastream.collect import RunningJob
+from kstreampy.datastream.collect import CloseableIterator, RunningJob
 from kstreampy.datastream.collection import CollectionSource
 from kstreampy.datastream.connectors.base import Source
 from kstreampy.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, OffsetsKind
@@ -28,7 +29,7 @@ from kstreampy.datastream.connectors.number_seq import NumberSequenceSource
 from kstreampy.datastream.data_stream import DataStream
 from kstreampy.datastream.execution_mode import RuntimeExecutionMode
 from kstreampy.datastream.flink_setting import apply_calls, without_calls
-from kstreampy.datastream.launch import Job, launcher
+from kstreampy.datastream.launch import Job
 from kstreampy.errors import JobError
 from kstreampy.graph.compile import compile_plan
 from kstreampy.graph.node import Cluster, Graph, SourceNode, StepNode
@@ -43,6 +44,9 @@ class StreamExecutionEnvironment:
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self.graph = Graph()
+        self.awaiting: list[CloseableIterator] = []
+        """Results of what is drawn; they come from the job that is run next."""
+        self.caches: list[Cache] = []
         self._config = ExecutionConfig()
         self._checkpoints = CheckpointConfig()
         self._configuration = Configuration()
@@ -199,19 +203,28 @@ class StreamExecutionEnvironment:
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Runs what was drawn, and returns when the job has ended (a bounded job) or was told to stop. Raises what it
         failed with. The environment is empty afterwards."""
-        return launcher().launch(self.take_job(job_name))
+        return self.make_run(job_name).run()
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Runs what was drawn in a thread beside the caller."""
-        return RunningJob(self.take_job(job_name)).client()
+        return self.make_run(job_name).begin().client()
+
+    def make_run(self, job_name: str | None) -> RunningJob:
+        """What was drawn so far, to be run once; `collect_async` will give its results."""
+        running = RunningJob(self.take_job(job_name))
+        awaiting, self.awaiting = self.awaiting, []
+        for results in awaiting:
+            results._begun(running)
+        return running
 
     def take_job(self, job_name: str | None) -> Job:
         """What was drawn so far, as a job; the environment is empty afterwards. Streams drawn before can be used again:
         a later job then reads their sources anew."""
         graph, self.graph = self.graph, Graph()
+        filling = prepare_caches(self.caches, graph)
         nodes = graph.needed()
         asked = asked_of_sinks(nodes)
-        return Job(
+        job = Job(
             job_name or self._configuration.get_string("pipeline.name", "job"),
             graph,
             {**cluster_settings(nodes), **self._settings(asked)},
@@ -219,6 +232,8 @@ class StreamExecutionEnvironment:
             wants_exactly_once=True in asked,
             derive_uids=self._config.has_auto_generated_uids_enabled(),
         )
+        job.when_ended += [cache.fill for cache in filling]
+        return job
 
     def _settings(self, asked: set[bool]) -> dict[str, Any]:
         settings: dict[str, Any] = {}
@@ -249,8 +264,10 @@ class StreamExecutionEnvironment:
         return plan.explain("json")
 
     def close(self) -> None:
-        """Forgets what was drawn."""
+        """Forgets what was drawn, and lets go of what `cache()` keeps."""
         self.graph = Graph()
+        for cache in self.caches:
+            cache.invalidate()
 
 
 _KINDS = {

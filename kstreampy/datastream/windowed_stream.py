@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kstreampy.datastream.windowing import Windowing
 from kstreampy.operators.window_function import ProcessWindowFunction, WindowFunction
 
 
-class WindowedStream(Windowing):
+class WindowedStream(Windowing[WindowFunction[Any, Any, Any, Any], ProcessWindowFunction[Any, Any, Any, Any]]):
     """Made by `KeyedStream.window`, `count_window` and the like. Every key has windows of its own."""
 
     _kind = "window"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from kstreampy.common.output_tag import OutputTag
 from kstreampy.common.time import Amount, to_millis
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from kstreampy.datastream.stream import DataStream
     from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-Windows = TypeVar("Windows", bound="Windowing")
+Windows = TypeVar("Windows", bound="Windowing[Any, Any]")
+A = TypeVar("A")
+P = TypeVar("P")
 
 
-class Windowing:
-    """A stream cut into windows. A view: each operation on it is an operator of its own."""
+class Windowing(Generic[A, P]):
+    """A stream cut into windows. A view: each operation on it is an operator of its own. `A` and `P` are the functions that
+    `apply` and `process` take."""
 
     _kind: ClassVar[str]
     _is_keyed: ClassVar[bool]
@@ -106,7 +109,7 @@ class Windowing:
     def reduce(
         self,
         reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
-        window_function: Any = None,
+        window_function: A | P | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
         """Each window gives what its elements are reduced to, as they come: the first one itself, if there is only one.
@@ -121,7 +124,7 @@ class Windowing:
     def aggregate(
         self,
         aggregate_function: AggregateFunction,
-        window_function: Any = None,
+        window_function: A | P | None = None,
         accumulator_type: TypeInformation | None = None,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
@@ -134,12 +137,12 @@ class Windowing:
             raise JobError(f"{self._assigner!r} merges windows, so {aggregate.where} needs a merge(acc_a, acc_b)")
         return self._draw("aggregate", aggregate, self._any_call(window_function), (accumulator_type, output_type))
 
-    def apply(self, window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+    def apply(self, window_function: A, output_type: TypeInformation | None = None) -> DataStream:
         """Calls the function with all elements of a window that fires, in order of arrival. TypeError for another kind of
         function than the stream's."""
         return self._draw("apply", None, self._call(window_function, self._apply_kind), (None, output_type))
 
-    def process(self, process_window_function: Any, output_type: TypeInformation | None = None) -> DataStream:
+    def process(self, process_window_function: P, output_type: TypeInformation | None = None) -> DataStream:
         """As `apply`, with a context: time, per-window and global state, side outputs."""
         return self._draw("process", None, self._call(process_window_function, self._process_kind), (None, output_type))
 

@@ -79,6 +79,10 @@ class WatermarkMerge(Generic[K]):
         """Nothing comes from any input for now: all that are not at their end are idle (there may be none at all)."""
         return not self._active and (bool(self._idle) or not self._ended)
 
+    def least(self, names: Iterable[K]) -> int | None:
+        """How far those of these inputs have come that are neither idle nor at their end; None if there are none such."""
+        return min([mark for name in names if (mark := self._active.get(name)) is not None], default=None)
+
     def has_ended(self, name: K) -> bool:
         return name in self._ended
 

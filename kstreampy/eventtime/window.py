@@ -58,6 +58,10 @@ class Window(ABC):
     def max_timestamp(self) -> int:
         """The largest timestamp in ms that still belongs to the window; a result carries it."""
 
+    def __deepcopy__(self, memo: object) -> Window:
+        """Itself: results hold windows, and results are copied."""
+        return self
+
 
 class TimeWindow(Window):
     """The time from `start` (inclusive) to `end` (exclusive), both in ms since the epoch."""

@@ -18,9 +18,12 @@ from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.errors import JobError
 from kstreampy.graph import topic
+from kstreampy.graph.loop import bounded_stages, loops
 from kstreampy.graph.node import (
+    BroadcastNode,
     CollectNode,
     Graph,
+    IterateNode,
     KeyNode,
     Node,
     PairNode,
@@ -30,12 +33,13 @@ from kstreampy.graph.node import (
     StepNode,
     UnionNode,
 )
-from kstreampy.graph.plan import CollectedResult, Link, Plan, Stage, Step
+from kstreampy.graph.plan import CollectedResult, Link, Plan, Stage, Step, all_links
 from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput
 from kstreampy.operators.connector import ConnectorSource
 from kstreampy.operators.operator import Operator
 from kstreampy.operators.route import EvenRouteOperator, KeyRouteOperator
 from kstreampy.operators.stateless import CoerceOperator, KeyOperator
+from kstreampy.operators.union import UnionOperator
 
 _UID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
@@ -119,6 +123,8 @@ class _Compiler:
     topics: dict[str, tuple[str, str, int | None]] = field(default_factory=dict)
     senders: dict[str, list[str]] = field(default_factory=dict)
     collected: list[CollectedResult] = field(default_factory=list)
+    unions: dict[Node, Link] = field(default_factory=dict)
+    """Those of the stage in hand: what follows one is in the stage once, however many branches lead there."""
 
     def plan(self) -> Plan:
         drafts: list[tuple[Node, Stage]] = []
@@ -128,7 +134,7 @@ class _Compiler:
             elif self._begins_stage(node):
                 drafts.append((node, self._cut_stage(node)))
         self._check_names([stage for _, stage in drafts])
-        stages = self._linked([stage for _, stage in drafts])
+        stages = _with_shared(self._linked([stage for _, stage in drafts]))
         for stage in stages:
             if stage.stateful:
                 name = topic.changelog(self.application_id, stage.uid)
@@ -166,6 +172,7 @@ class _Compiler:
     def _source_stages(self, node: SourceNode) -> list[Stage]:
         """The stage's name is its group's and its changelog's: that of its first stateful step, whose uid its state is found
         by; without one, the source's."""
+        self.unions = {}
         uid = self.uids[node]
         label = node.name or uid
         strategy, last = self._timed(node)
@@ -203,10 +210,24 @@ class _Compiler:
         return source.strategy, source
 
     def _first_stateful(self, chain: tuple[Link, ...], otherwise: str) -> str:
-        return next((step.uid for link in chain for step in link.steps() if step.stateful), otherwise)
+        """Not one behind a union: other stages may have it too."""
+        waiting = list(chain)[::-1]
+        while waiting:
+            link = waiting.pop()
+            if link.step.kind == "union":
+                continue
+            if link.step.stateful:
+                return link.step.uid
+            waiting += list(link.following())[::-1]
+        return otherwise
 
     def _cut_stage(self, node: Node) -> Stage:
         """The stage that begins with a step behind a cut."""
+        if isinstance(node, IterateNode) and len(node.inputs) == 1:
+            raise JobError(
+                f"Iteration {node.name or self.uids[node]!r} does not have any feedback edges: close it with close_with(...)"
+            )
+        self.unions = {}
         uid = self.uids[node]
         inputs = [
             PackedInput(self._input_topic(node, side), _type_behind(one), ()) for side, one in enumerate(node.inputs)
@@ -214,57 +235,53 @@ class _Compiler:
         for one in inputs:
             self.topics[one.topic] = (one.topic, "packed", self.key_groups)
         chain = (self._link(node),)
-        origin = replace(inputs[0], second=inputs[1]) if len(inputs) > 1 else inputs[0]
+        origin = inputs[0]
+        if isinstance(node, PairNode):
+            origin = replace(origin, second=inputs[1], max_drift_ms=node.max_drift_ms)
+        if isinstance(node, IterateNode):
+            origin = replace(origin, second=replace(inputs[1], feeds_back=True, max_wait_ms=node.max_wait_ms))
         return self._stage(uid, Input(origin, uid), chain, _stateful(chain), self.key_groups)
 
     def _input_topic(self, node: Node, side: int) -> str:
         uid = self.uids[node]
+        if isinstance(node.inputs[side], BroadcastNode):
+            return topic.broadcast(self.application_id, uid)
+        if isinstance(node, IterateNode) and side == 1:
+            return topic.feedback(self.application_id, uid)
         if isinstance(node, PairNode):
             return topic.pair(self.application_id, uid, side)
         return topic.repartition(self.application_id, uid)
 
     def _stage(self, uid: str, source: Input, chain: tuple[Link, ...], stateful: bool, partitions: int | None) -> Stage:
-        for link in chain:
-            for step in link.steps():
-                if step.topic is not None:
-                    self.senders.setdefault(step.topic, []).append(uid)
+        for link in all_links(chain):
+            if link.step.topic is not None:
+                self.senders.setdefault(link.step.topic, []).append(uid)
         return Stage(uid, source, chain, stateful, False, partitions)
 
     def _linked(self, stages: list[Stage]) -> list[Stage]:
-        """Fills in who sends to whom and what ends by itself."""
-        bounded: dict[str, bool] = {}
-        linked: dict[str, Stage] = {}
-        waiting = list(stages)
-        while waiting:
-            rest = []
-            for stage in waiting:
-                origin = stage.input.origin
-                if isinstance(origin, PackedInput):
-                    origin = self._with_senders(origin)
-                    if any(sender not in bounded for sender in origin.all_senders()):
-                        rest.append(stage)
-                        continue
-                    bounded[stage.uid] = all(bounded[sender] for sender in origin.all_senders())
-                elif isinstance(origin, TopicInput):
-                    bounded[stage.uid] = origin.bounded or origin.stopping is not None
-                else:
-                    bounded[stage.uid] = origin.source.bounded
-                linked[stage.uid] = Stage(
-                    stage.uid,
-                    Input(origin, stage.input.name, stage.input.strategy),
-                    stage.chain,
-                    stage.stateful,
-                    bounded[stage.uid],
-                    stage.partitions,
-                )
-            assert len(rest) < len(waiting), "stages form no cycle"
-            waiting = rest
-        return [linked[stage.uid] for stage in stages]
+        """Fills in who sends to whom, what ends by itself, and which stages form loops; those keep their progress as state, so
+        that it has room for all that they hear."""
+        linked = [
+            replace(stage, input=replace(stage.input, origin=self._with_senders(stage.input.origin)))
+            if isinstance(stage.input.origin, PackedInput)
+            else stage
+            for stage in stages
+        ]
+        bounded, heads = bounded_stages(linked), loops(linked)
+        return [
+            replace(
+                stage,
+                bounded=bounded[stage.uid],
+                loop=heads.get(stage.uid),
+                stateful=stage.stateful or stage.uid in heads,
+            )
+            for stage in linked
+        ]
 
     def _with_senders(self, origin: PackedInput) -> PackedInput:
         second = None if origin.second is None else self._with_senders(origin.second)
         senders = tuple(dict.fromkeys(self.senders.get(origin.topic, ())))
-        return PackedInput(origin.topic, origin.type_info, senders, second)
+        return replace(origin, senders=senders, second=second)
 
     def _chain(self, node: Node) -> tuple[Link, ...]:
         """What follows a node, up to the next cuts."""
@@ -278,7 +295,7 @@ class _Compiler:
     def _following(self, follower: Node, side: int) -> tuple[Link, ...]:
         """`follower`, as what follows its input number `side`."""
         if isinstance(follower, UnionNode):
-            return self._chain(follower)
+            return (self._union(follower),)
         if isinstance(follower, PairNode):  # nothing says where the records must be
             return (
                 self._route(
@@ -289,6 +306,14 @@ class _Compiler:
             return (self._link(follower),)
         return tuple(self._routes(follower))
 
+    def _union(self, node: UnionNode) -> Link:
+        if node not in self.unions:
+            uid = self.uids[node]
+            label = node.name or uid
+            step = Step(uid, label, node.kind, partial(UnionOperator, label, uid))
+            self.unions[node] = Link(step, self._chain(node))
+        return self.unions[node]
+
     def _routes(self, cut: Node) -> Iterator[Link]:
         """From before a cut to every step behind it."""
         for user in self.nodes:
@@ -297,12 +322,9 @@ class _Compiler:
                     continue
                 if _is_work(user):
                     yield self._route(cut, user, side)
-                elif isinstance(cut, PartitionNode) and cut.is_free:
+                else:  # of several cuts in a row the last one counts
+                    assert _is_cut(user), f"{user.kind} cannot follow {cut.kind}"
                     yield from self._following(user, side)
-                else:
-                    raise JobError(
-                        f"{cut.kind}: {user.kind} follows it at once and would undo it: put a step between them, such as map"
-                    )
 
     def _link(self, node: Node) -> Link:
         uid = self.uids[node]
@@ -329,6 +351,7 @@ class _Compiler:
             detail=node.description or node.detail,
             explicit_uid=node.uid is not None,
             timers=node.timers,
+            queryable=node.queryable,
         )
         following = () if node.terminal else self._chain(node)
         if node.coerce and node.type_info is not None:
@@ -355,7 +378,8 @@ class _Compiler:
     def _collect_step(self, node: CollectNode, uid: str) -> Step:
         name = topic.collect(self.application_id, uid)
         self.topics[name] = (name, "packed", 1)
-        self.collected.append(CollectedResult(name, uid))
+        if all(result.topic != name for result in self.collected):  # behind a union, several stages send there
+            self.collected.append(CollectedResult(name, uid))
         return Step(
             uid, f"{uid} → {name}", "collect", partial(EvenRouteOperator, uid, name, node.type_info), topic=name
         )
@@ -372,6 +396,21 @@ class _Compiler:
         label = cut.name or self.uids[cut]
         make = partial(KeyRouteOperator, label, name, type_info, cut.select, cut.where)
         return Link(Step(self.uids[cut], f"{label} → {name}", "route", make, topic=name, detail=cut.where))
+
+
+def _with_shared(stages: list[Stage]) -> list[Stage]:
+    """Tells each stage which of its steps others have too. JobError for keys in place behind a union of several stages."""
+    having: dict[str, set[str]] = {}
+    for stage in stages:
+        for step in stage.steps():
+            having.setdefault(step.uid, set()).add(stage.uid)
+            if step.kind == "reinterpret" and len(having[step.uid]) > 1:
+                raise JobError(
+                    f"reinterpret_as_keyed_stream ({step.name}) behind a union of streams of several stages "
+                    f"({', '.join(sorted(having[step.uid]))}): the records of a key would lie in a task of each. Use key_by"
+                )
+    shared = frozenset(uid for uid, found in having.items() if len(found) > 1)
+    return [replace(stage, shared=shared.intersection(step.uid for step in stage.steps())) for stage in stages]
 
 
 def _is_cut(node: Node) -> bool:
@@ -394,4 +433,4 @@ def _made(node: StepNode, label: str, uid: str) -> Operator:
 
 
 def _stateful(chain: tuple[Link, ...]) -> bool:
-    return any(step.stateful for link in chain for step in link.steps())
+    return any(link.step.stateful for link in all_links(chain))

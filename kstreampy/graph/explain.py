@@ -53,7 +53,7 @@ def _stage_data(plan: Plan, stage: Stage) -> dict[str, Any]:
         "stateful": stage.stateful,
         "changelog": topics.changelog(plan.application_id, stage.uid) if stage.stateful else None,
         "timers": topics.timers(plan.application_id, stage.uid) if stage.timers else None,
-        "operators": [_link_data(link) for link in stage.chain],
+        "operators": _links_data(stage.chain, set()),
     }
 
 
@@ -69,7 +69,9 @@ def _input_data(stage: Stage) -> dict[str, Any]:
         }
     if isinstance(origin, PackedInput):
         topics_in = [side.topic for side in origin.sides()]
-        return {"kind": "stage", "topics": topics_in, "from_stages": list(origin.all_senders())}
+        fed_by = [sender for side in origin.sides() if side.feeds_back for sender in side.senders]
+        data = {"kind": "stage", "topics": topics_in, "from_stages": list(origin.all_senders())}
+        return {**data, "fed_back_by": fed_by} if fed_by else data
     assert isinstance(origin, ConnectorInput), "there are three kinds of input"
     return {"kind": "connector", "name": stage.input.name, "source": type(origin.source).__name__}
 
@@ -80,7 +82,12 @@ def _topics_read(origin: TopicInput) -> list[str]:
     return list(origin.topics) or [f"/{origin.pattern}/"]
 
 
-def _link_data(link: Link) -> dict[str, Any]:
+def _links_data(links: tuple[Link, ...], seen: set[int]) -> list[dict[str, Any]]:
+    return [_link_data(link, seen) for link in links]
+
+
+def _link_data(link: Link, seen: set[int]) -> dict[str, Any]:
+    """`seen`: links that were shown, by `id`; where another branch leads to one of them, what follows is not shown again."""
     step = link.step
     data: dict[str, Any] = {"uid": step.uid, "name": step.name, "kind": step.kind}
     if step.detail:
@@ -89,10 +96,13 @@ def _link_data(link: Link) -> dict[str, Any]:
         data["topic"] = step.topic or step.writes
     if step.stateful:
         data["stateful"] = True
+    if id(link) in seen:
+        return {**data, "shown_above": True}
+    seen.add(id(link))
     if link.next:
-        data["next"] = [_link_data(following) for following in link.next]
+        data["next"] = _links_data(link.next, seen)
     if link.sides:
-        data["sides"] = {tag_id: [_link_data(following) for following in links] for tag_id, links in link.sides}
+        data["sides"] = {tag_id: _links_data(links, seen) for tag_id, links in link.sides}
     return data
 
 
@@ -100,7 +110,7 @@ def _topic_data(name: str, kind: str, count: int | None) -> dict[str, Any]:
     spec = topics.spec(name, kind, 1)
     return {
         "name": name,
-        "purpose": name.rsplit("-", 1)[-1],
+        "purpose": next(part for part in name.split("-")[::-1] if part in topics.PURPOSES),
         "partitions": count if count is not None else "as its stage's input",
         "replication": "broker default",
         "config": dict(spec.config),
@@ -138,13 +148,15 @@ def _reads(source: dict[str, Any]) -> str:
         until = f" to {source['to']}" if source["to"] else ""
         return f"{source['name']}: topics {', '.join(source['topics'])} (from {source['from']}{until})"
     if source["kind"] == "stage":
-        return f"{source['topics'][0]} (from stage {', '.join(source['from_stages'])})"
+        fed_by = f", fed back by stage {', '.join(source['fed_back_by'])}" if source.get("fed_back_by") else ""
+        return f"{', '.join(source['topics'])} (from stage {', '.join(source['from_stages'])}{fed_by})"
     return f"{source['name']}: {source['source']}"
 
 
 def _branch(link: dict[str, Any], indent: str, *, last: bool) -> list[str]:
     state = " [state]" if link.get("stateful") else ""
     detail = f"  {link['detail']}" if link.get("detail") else ""
+    detail += "  (see above)" if link.get("shown_above") else ""
     head = f"{indent}{'└' if last else '├'}─ {link['kind']} {link['name']}{state}{detail}"
     lines = [head]
     following = list(link.get("next", []))
@@ -172,6 +184,7 @@ def _edges(
 
     for number, stage in enumerate(plan.stages):
         steps: list[tuple[str, str]] = []
+        shown: dict[int, str] = {}
         origin = stage.input.origin
         if isinstance(origin, TopicInput):
             sources = [outer(name) for name in _topics_read(origin)]
@@ -186,9 +199,13 @@ def _edges(
             side: str | None = None,
             number: int = number,
             steps: list[tuple[str, str]] = steps,
+            shown: dict[int, str] = shown,
         ) -> None:
             for link in links:
-                name = f"s{number}_{len(steps)}"
+                if id(link) in shown:  # a union: another branch that leads there
+                    edges.extend((source, shown[id(link)], side) for source in before)
+                    continue
+                name = shown[id(link)] = f"s{number}_{len(steps)}"
                 label = f"{link.step.kind}: {link.step.name.split(' → ')[0]}" + (
                     " (state)" if link.step.stateful else ""
                 )

@@ -64,6 +64,8 @@ class StepNode(Node):
     stateful: bool = False
     timers: bool = False
     """It may set timers; it is stateful then."""
+    queryable: str | None = None
+    """The public name of the state that it keeps (`as_queryable_state`)."""
     terminal: bool = False
     coerce: bool = False
     """Its results are brought to `type_info`, which the author declared for it."""
@@ -91,11 +93,15 @@ Route = Callable[[str, str, TypeInformation | None], Operator]
 
 @dataclass(eq=False)
 class PartitionNode(Node):
-    """A stream whose records are placed anew, by `route`: the step behind it begins a stage. `is_free`: any place will do, so
-    that nothing is lost where the placing is left out (behind it stands a `key_by`, say)."""
+    """A stream whose records are placed anew, by `route`: the step behind it begins a stage. What follows at once is a step, or
+    another cut, which then counts instead."""
 
     route: Route = field(kw_only=True)
-    is_free: bool = True
+
+
+@dataclass(eq=False)
+class BroadcastNode(PartitionNode):
+    """A stream that goes whole to every task of the step with two inputs behind it."""
 
 
 @dataclass(eq=False)
@@ -106,6 +112,16 @@ class UnionNode(Node):
 @dataclass(eq=False)
 class PairNode(StepNode):
     """One operator with two inputs (`operators/pair.py`): it begins a stage that reads a co-partitioned pair of topics."""
+
+    max_drift_ms: int | None = None
+    """How far the event time of one input may be read ahead of the other's; None: as it comes."""
+
+
+@dataclass(eq=False)
+class IterateNode(PairNode):
+    """The head of an iteration. Its second input, which is added when the iteration is closed, lies behind it."""
+
+    max_wait_ms: int = 0
 
 
 @dataclass(eq=False)

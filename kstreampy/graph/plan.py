@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kstreampy.graph.source import Input, TopicInput
 from kstreampy.operators.operator import End, Operator, Split, Tee
+from kstreampy.operators.union import UnionOperator
 
-_WITHOUT_SIDE_OUTPUTS = frozenset({"map", "flat_map", "filter", "project", "typed"})
+_WITHOUT_SIDE_OUTPUTS = frozenset({"map", "flat_map", "filter", "project", "typed", "co_map", "co_flat_map"})
+_UNTIL_THE_END = frozenset({"map_partition", "sort_partition", "reduce_partition", "aggregate_partition"})
 
 
 @dataclass(frozen=True)
@@ -28,25 +31,42 @@ class Step:
     explicit_uid: bool = True
     timers: bool = False
     """It may set timers: its stage has a timers topic."""
+    queryable: str | None = None
+    """The public name of the state that it keeps, which is its name in the step too."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A step and what follows it; `sides`: the ids of its side outputs, and what follows each."""
+    """A step and what follows it; `sides`: the ids of its side outputs, and what follows each. A union's link follows each of
+    the steps whose branches come together in it; every other link follows one."""
 
     step: Step
     next: tuple[Link, ...] = ()
     sides: tuple[tuple[str, tuple[Link, ...]], ...] = ()
 
+    def following(self) -> Iterator[Link]:
+        """Those that follow it directly, those of side outputs last."""
+        for links in (self.next, *(links for _, links in self.sides)):
+            yield from links
+
     def links(self) -> Iterator[Link]:
-        """Itself and all that follow it, those of side outputs last."""
-        yield self
-        for following in (self.next, *(links for _, links in self.sides)):
-            for link in following:
-                yield from link.links()
+        """Itself and all that follow it, each once."""
+        return all_links((self,))
 
     def steps(self) -> Iterator[Step]:
         return (link.step for link in self.links())
+
+
+def all_links(links: Iterable[Link]) -> Iterator[Link]:
+    """These and all that follow them, each once, along one branch after the other."""
+    seen: set[int] = set()
+    waiting = list(links)[::-1]
+    while waiting:
+        link = waiting.pop()
+        if id(link) not in seen:
+            seen.add(id(link))
+            yield link
+            waiting += list(link.following())[::-1]
 
 
 @dataclass(frozen=True)
@@ -60,9 +80,13 @@ class Stage:
     bounded: bool
     partitions: int | None
     """Its tasks: key groups, or for user topics None: as many as their partitions."""
+    shared: frozenset[str] = frozenset()
+    """Uids of steps that other stages have too: what follows a union of streams of several stages."""
+    loop: str | None = None
+    """The head of the iteration that it is part of."""
 
     def steps(self) -> list[Step]:
-        return [step for link in self.chain for step in link.steps()]
+        return [link.step for link in all_links(self.chain)]
 
     @property
     def timers(self) -> bool:
@@ -76,6 +100,8 @@ class Stage:
     def make_chain(self) -> tuple[Operator, list[Operator]]:
         """A task's own operators: the first of the chain, and all of them from last to first."""
         made: list[Operator] = []
+        leading = _counted(self.chain)
+        doors: dict[int, list[Operator]] = {}
 
         def join(links: tuple[Link, ...]) -> Operator:
             outs = [one(link) for link in links]
@@ -84,15 +110,31 @@ class Stage:
             return outs[0] if len(outs) == 1 else Tee(outs)
 
         def one(link: Link) -> Operator:
+            if doors.get(id(link)):
+                return doors[id(link)].pop(0)
             following = join(link.next)
+            if link.step.kind == "union" and leading[id(link)] == 1:
+                return following  # the other branches are in other stages
             sides = {tag_id: join(links) for tag_id, links in link.sides}
             operator = link.step.make()
             operator.out = Split(following, sides) if sides else following
             operator.sides = sides
+            operator.is_shared = link.step.uid in self.shared
             made.append(operator)
+            if isinstance(operator, UnionOperator):
+                first, *doors[id(link)] = operator.doors(leading[id(link)])
+                return first
             return operator
 
         return join(self.chain), made
+
+
+def _counted(chain: tuple[Link, ...]) -> Counter[int]:
+    """How often each link follows another, or begins the chain, by its `id`."""
+    counts = Counter(map(id, chain))
+    for link in all_links(chain):
+        counts.update(map(id, link.following()))
+    return counts
 
 
 @dataclass(frozen=True)
@@ -145,16 +187,22 @@ class Plan:
         return explain(self, form)
 
     def warnings(self) -> list[str]:
-        """What is allowed but worth saying: stateful steps whose names may move when the job changes, and side outputs of
-        steps that send nothing to any."""
+        """What is allowed but worth saying: stateful steps whose names may move when the job changes, side outputs of steps that
+        send nothing to any, and full windows that never end."""
         silent = [
             f"{link.step.kind} {link.step.name!r} sends nothing to side outputs, so {tag_id!r} stays empty: call "
             "get_side_output on what process(...) returned"
             for stage in self.stages
-            for first in stage.chain
-            for link in first.links()
+            for link in all_links(stage.chain)
             for tag_id, _ in link.sides
             if link.step.kind in _WITHOUT_SIDE_OUTPUTS
+        ]
+        silent += [
+            f"{step.kind} {step.name!r} gives its results when its input ends, and this input never does: it keeps everything, "
+            "and nothing comes of it"
+            for stage in self.stages
+            for step in stage.steps()
+            if step.kind in _UNTIL_THE_END and not stage.bounded
         ]
         return silent + [
             f"{step.kind} keeps state under the derived name {step.uid!r}: give it .uid(...) so that its state "

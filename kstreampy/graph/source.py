@@ -59,19 +59,37 @@ class PackedInput:
     """The uids of the stages that send here."""
     second: PackedInput | None = None
     """The other topic of a co-partitioned pair: the second input of a step that has two."""
+    max_drift_ms: int | None = None
+    """How far the event time of one side of a pair may be read ahead of the other's."""
+    feeds_back: bool = False
+    """The second input of an iteration's head: its senders lie behind that head. They have no part in its time and its end."""
+    max_wait_ms: int = 0
+    """Of what feeds back: once the input has ended, for so long nothing must have come."""
 
     def sides(self) -> tuple[PackedInput, ...]:
         """This topic, and the second of a pair."""
         return (self,) if self.second is None else (self, self.second)
 
     def all_senders(self) -> tuple[str, ...]:
-        """Of all sides."""
-        return tuple(dict.fromkeys(sender for side in self.sides() for sender in side.senders))
+        """Of all sides but what feeds back."""
+        return tuple(dict.fromkeys(sender for side in self.sides() if not side.feeds_back for sender in side.senders))
 
 
 def sender_name(side: int, stage: str, task: int) -> str:
     """How a task that sends to side 0 or 1 of an input is known there: one stage may send to both."""
     return f"{stage}/{task}" if side == 0 else f"{side + 1}:{stage}/{task}"
+
+
+def side_of(sender: str) -> int:
+    """The side that a task of this name sends to. (A stage's name has no colon.)"""
+    number, colon, _ = sender.partition(":")
+    return int(number) - 1 if colon else 0
+
+
+def round_sender(sender: str, loop: str) -> str:
+    """As what the rounds that a task tells are known: those of the loop whose head is the stage `loop`."""
+    stage, _, task = sender.rpartition("/")
+    return f"{stage}~{loop}/{task}"
 
 
 @dataclass(frozen=True)

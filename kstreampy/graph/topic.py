@@ -22,7 +22,7 @@ _COMPACT = {
     "max.message.bytes": str(MAX_MESSAGE_BYTES),
 }
 
-PURPOSES = ("repartition", "source", "changelog", "timers", "collect")
+PURPOSES = ("repartition", "broadcast", "feedback", "source", "changelog", "timers", "collect")
 
 
 def repartition(application_id: str, uid: str) -> str:
@@ -33,6 +33,16 @@ def repartition(application_id: str, uid: str) -> str:
 def pair(application_id: str, uid: str, side: int) -> str:
     """Packed batches into input `side` (0 or 1) of the stage `uid`, which has two."""
     return f"{repartition(application_id, uid)}-{side + 1}"
+
+
+def broadcast(application_id: str, uid: str) -> str:
+    """Packed batches into the stage `uid`, all of them in every partition."""
+    return f"{application_id}-{uid}-broadcast"
+
+
+def feedback(application_id: str, uid: str) -> str:
+    """Packed batches that the iteration whose head is `uid` feeds back; purged behind the committed offsets."""
+    return f"{application_id}-{uid}-feedback"
 
 
 def source(application_id: str, uid: str) -> str:

@@ -1,7 +1,7 @@
-"""The worker's HTTP server: `/metrics`, `/live`, `/ready`, `/tasks` and an index, on a thread of its own.
+"""The worker's HTTP server: `/metrics`, `/live`, `/ready`, `/tasks`, `/state` and an index, on a thread of its own.
 
-In here: routes and answers. Not in here: what is live or ready (`health.py`) and what is counted
-(`metrics.py`). The server keeps answering while the worker's loop is busy or stuck: that is what it is for.
+In here: routes and answers. Not in here: what is live or ready (`health.py`), what is counted (`metrics.py`), and who may ask for
+state (`state_page.py`). The server keeps answering while the worker's loop is busy or stuck: that is what it is for.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, ClassVar
 
+import msgspec
 from prometheus_client.exposition import choose_encoder
 
 from kstreampy.errors import JobError
 from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
+from kstreampy.observe.state_page import StatePages
 
 _log = logging.getLogger(__name__)
 
@@ -28,14 +31,21 @@ _INDEX = """kstreampy worker
 /live     200 while the worker makes progress, else 503 with the reasons
 /ready    200 when joined and restored, else 503 with the reasons
 /tasks    the tasks of this worker
+/state    what is kept by key: /state/<uid>/<state name>/<key>, or without a key a list
 """
+
+
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class HttpServer:
     """Serves from construction until `close`. Owned by the process. JobError when the port cannot be had."""
 
-    def __init__(self, host: str, port: int, metrics: Metrics, health: Health) -> None:
-        handler = type("Handler", (_Handler,), {"metrics": metrics, "health": health})
+    def __init__(
+        self, host: str, port: int, metrics: Metrics, health: Health, states: StatePages | None = None
+    ) -> None:
+        """Without `states` there are no pages of state."""
+        handler = type("Handler", (_Handler,), {"metrics": metrics, "health": health, "states": states})
         try:
             self._server = _Server((host, port), handler)
         except (OSError, OverflowError) as error:
@@ -82,12 +92,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     metrics: ClassVar[Metrics]
     health: ClassVar[Health]
+    states: ClassVar[StatePages | None]
     timeout = 10
     server_version = "kstreampy"
     sys_version = ""
 
     def do_GET(self) -> None:
-        path = self.path.partition("?")[0].rstrip("/") or "/"
+        whole, _, query = self.path.partition("?")
+        path = whole.rstrip("/") or "/"
         if path == "/metrics":
             self._send_metrics()
         elif path == "/live":
@@ -96,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_probe("ready", self.health.ready())
         elif path == "/tasks":
             self._send_json(HTTPStatus.OK, {"tasks": self.health.tasks()})
+        elif self.states is not None and (path + "/").startswith("/state/"):
+            self._send_state(self.states, path.removeprefix("/state"), query)
         elif path == "/":
             self._send(HTTPStatus.OK, "text/plain; charset=utf-8", _INDEX.encode())
         else:
@@ -111,13 +125,27 @@ class _Handler(BaseHTTPRequestHandler):
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         self._send_json(status, {name: not reasons, "reasons": reasons})
 
+    def _send_state(self, states: StatePages, path: str, query: str) -> None:
+        refusal = states.refusal(str(self.server.server_address[0]), self.headers)
+        if refusal is not None:
+            status, reason = refusal
+            challenge = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
+            self._send(status, "application/json", json.dumps({"error": reason}).encode() + b"\n", challenge)
+            return
+        status, answer = states.answer(path, query, forwarded="X-Kstreampy-Forwarded" in self.headers)
+        self._send(status, "application/json", msgspec.json.encode(answer) + b"\n", {"Cache-Control": "no-store"})
+
     def _send_json(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
         self._send(status, "application/json", json.dumps(answer).encode() + b"\n")
 
-    def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+    def _send(
+        self, status: HTTPStatus, content_type: str, body: bytes, more: Mapping[str, str] = _NO_HEADERS
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
+        for name, value in more.items():
+            self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)

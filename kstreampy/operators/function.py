@@ -157,6 +157,12 @@ class AggregateFunction(Function):
         raise JobError(f"{type(self).__name__} has no merge(), which makes one accumulator of two as windows merge: define it")
 
 
+class MapPartitionFunction(Function):
+    @abstractmethod
+    def map_partition(self, values: Iterable[Any]) -> Iterable[Any] | None:
+        """Any number of outputs for all values of a key, or of a task. The values can be walked over once."""
+
+
 class KeySelector(Function):
     @abstractmethod
     def get_key(self, value: Any) -> Any:
@@ -262,34 +268,41 @@ def _not_keyed(doing: str) -> JobError:
     )
 
 
-class ProcessFunction(Function):
-    class Context:
-        """About the record in hand; one object per task, refilled per record, so do not keep it."""
+class RecordContext:
+    """About the record in hand; one object per task, refilled per record, so do not keep it."""
 
-        __slots__ = ("_headers", "_sides", "_timer_service", "_timestamp")
+    __slots__ = ("_headers", "_sides", "_timestamp")
+
+    def __init__(self, sides: SideOutputs) -> None:
+        self._sides = sides
+        self._timestamp = -(2**63)
+        self._headers: list[tuple[str, bytes | None]] | None = None
+
+    def timestamp(self) -> int | None:
+        """Event time of the record in ms; None if it has none (as in Java; PyFlink gives -2**63)."""
+        return None if self._timestamp == -(2**63) else self._timestamp
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """The record's Kafka headers, in order; empty when it has none. (Not in PyFlink.)"""
+        return list(self._headers or ())
+
+    def output(self, output_tag: OutputTag, value: Any) -> None:
+        """Sends a value to a side output, with this context's timestamp; the same as `yield output_tag, value`.
+        It is dropped unless `get_side_output` asks for the tag. TypeError for anything but an `OutputTag`.
+        (Not in PyFlink, which has the `yield` only.)"""
+        self._sides.add(output_tag, value, self._timestamp)
+
+
+class ProcessFunction(Function):
+    class Context(RecordContext):
+        __slots__ = ("_timer_service",)
 
         def __init__(self, timer_service: TimerService, sides: SideOutputs) -> None:
+            super().__init__(sides)
             self._timer_service = timer_service
-            self._sides = sides
-            self._timestamp = -(2**63)
-            self._headers: list[tuple[str, bytes | None]] | None = None
 
         def timer_service(self) -> TimerService:
             return self._timer_service
-
-        def timestamp(self) -> int | None:
-            """Event time of the record in ms; None if it has none (as in Java; PyFlink gives -2**63)."""
-            return None if self._timestamp == -(2**63) else self._timestamp
-
-        def headers(self) -> list[tuple[str, bytes | None]]:
-            """The record's Kafka headers, in order; empty when it has none. (Not in PyFlink.)"""
-            return list(self._headers or ())
-
-        def output(self, output_tag: OutputTag, value: Any) -> None:
-            """Sends a value to a side output, with this context's timestamp; the same as `yield output_tag, value`.
-            It is dropped unless `get_side_output` asks for the tag. TypeError for anything but an `OutputTag`.
-            (Not in PyFlink, which has the `yield` only.)"""
-            self._sides.add(output_tag, value, self._timestamp)
 
     @abstractmethod
     def process_element(self, value: Any, ctx: ProcessFunction.Context) -> Iterable[Any] | None:

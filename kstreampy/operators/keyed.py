@@ -8,7 +8,7 @@ emits one result per record, with that record's timestamp.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -20,6 +20,7 @@ from kstreampy.operators.function import (
     Function,
     KeyedProcessFunction,
     ProcessFunction,
+    RecordContext,
     ReduceFunction,
     TimerService,
     settle,
@@ -326,16 +327,20 @@ class KeyedFlatMapOperator(_KeyedCalls, FlatMapOperator):
 class ProcessOperator(FunctionOperator):
     """`process` with a `ProcessFunction` on a stream without keys."""
 
-    cls = ProcessFunction
+    cls: type[Function] = ProcessFunction
     method = "process_element"
-    context: ProcessFunction.Context
+    context: RecordContext
     side_outputs: SideOutputs
 
     def open(self, context: TaskContext) -> None:
         self.side_outputs = SideOutputs(self.sides)
-        timer_service = TimerService(context.clock, lambda: context.watermark)
-        self.context = ProcessFunction.Context(timer_service, self.side_outputs)
+        self.context = self.new_context(context)
         super().open(context)
+
+    def new_context(self, context: TaskContext) -> RecordContext:
+        """What the function is called with."""
+        timer_service = TimerService(context.clock, lambda: context.watermark)
+        return ProcessFunction.Context(timer_service, self.side_outputs)
 
     def process(self, batch: Batch) -> None:
         function = self.function
@@ -368,7 +373,7 @@ class KeyedProcessOperator(FunctionOperator):
 
     cls = Function
     method = "process_element"
-    context: KeyedProcessFunction.Context
+    context: RecordContext
     side_outputs: SideOutputs
     state: KeyedState
     scope: KeyScope
@@ -379,14 +384,18 @@ class KeyedProcessOperator(FunctionOperator):
 
     def open(self, context: TaskContext) -> None:
         self.state = keyed_state(self.step, context)
-        scope = self.scope = context.scope
-
-        def current_key() -> Any:
-            return None if scope.token is None else key_of(scope.token)
-
+        self.scope = context.scope
         self.side_outputs = SideOutputs(self.sides)
-        self.context = KeyedProcessFunction.Context(self.timer_service(context), current_key, self.side_outputs)
+        self.context = self.new_context(context, self.timer_service(context))
         super().open(context)
+
+    def current_key(self) -> Any:
+        token = self.scope.token
+        return None if token is None else key_of(token)
+
+    def new_context(self, context: TaskContext, timer_service: TimerService) -> RecordContext:
+        """What the function is called with."""
+        return KeyedProcessFunction.Context(timer_service, self.current_key, self.side_outputs)
 
     def timer_service(self, context: TaskContext) -> TimerService:
         """What the function is handed to set timers; see `timer.py` for functions that have `on_timer`."""
@@ -398,6 +407,10 @@ class KeyedProcessOperator(FunctionOperator):
     def process(self, batch: Batch) -> None:
         keys = keys_in(batch)
         self.state.preload(keys)
+        self.process_with(keys, batch)
+
+    def process_with(self, keys: Sequence[Token | None], batch: Batch) -> None:
+        """The records of the batch, with these as the current keys."""
         function = self.function
         scope = self.scope
         context = self.context

@@ -30,6 +30,15 @@ class Outlet(Protocol):
     def wait_for_room(self) -> None: ...
 
 
+class Origin(Protocol):
+    """A batch as the task was given it, and where its records came from."""
+
+    @property
+    def batch(self) -> Batch: ...
+    @property
+    def coordinate(self) -> Callable[[int], str]: ...
+
+
 def _no_metrics(step: str) -> MetricGroup:
     raise JobError(f"{step} asks for metrics, but its task was opened without any")
 
@@ -50,6 +59,12 @@ class TaskContext:
     """The current one, as the operator at work sees it: behind a step that makes its own it is that step's."""
     step_watermarks: dict[str, int] = field(default_factory=dict)
     """Of steps that make their own, by uid: part of the checkpoint, so that they never go back."""
+    origin: Origin | None = None
+    """Of the batch that is going through the chain; None while what goes through it comes of no batch (timers)."""
+    loop: str | None = None
+    """The head of the iteration that the stage is part of."""
+    round: int = 0
+    """How far the task is in the rounds of that loop (`runtime/loop.py`): routes pass it on at a checkpoint."""
     moved: bool = False
     """Set by an operator that has something for the next checkpoint although neither records nor the watermark came."""
     time: TimeRules = field(default_factory=TimeRules)
@@ -90,6 +105,8 @@ class Operator:
     sides: Mapping[str, Operator] = {}
     """Tag id → what follows that side output of this step; tags that nobody asked for are not in it, and what is sent to
     them is dropped. Side outputs carry values and timestamps, neither keys nor headers."""
+    is_shared = False
+    """Whether other stages have this step too, so that its uid and the task's number do not tell all of its tasks apart."""
 
     def __init__(self, step: str) -> None:
         self.step = step

@@ -10,6 +10,7 @@ Not in here: how time is cut into panes (`pane_slicing.py`), the loops over valu
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any
@@ -26,9 +27,9 @@ from kstreampy.operators.pane_fold import Fold, can_not_change, fold_of
 from kstreampy.operators.pane_result import Results
 from kstreampy.operators.pane_slicing import SlidingSlicing, slicing_of
 from kstreampy.operators.pane_sliding import SharedPanes
-from kstreampy.operators.runtime_context import TaskRuntimeContext
 from kstreampy.operators.window_parts import own_spec, user_frame
 from kstreampy.operators.window_spec import AggregateAggregation, Aggregation, WindowSpec
+from kstreampy.operators.window_state import WindowRuntimeContext
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch, Token
 from kstreampy.state.kind import pane_cache
 
@@ -100,9 +101,11 @@ class PaneOperator(Operator):
         self.context = context
         self.watermark = context.watermark
         function = self.spec.function
-        for each in [*self.aggregate.functions(), *([] if function is None else [function])]:
+        functions: list[Any] = [*self.aggregate.functions(), *([] if function is None else [function])]
+        runtime_context = WindowRuntimeContext(self.step, self.uid, context, state)
+        for each in functions:
             self._opened.append(each)
-            each.open(TaskRuntimeContext(self.step, context, self.uid))
+            each.open(runtime_context)
         self.fold = fold_of(self.aggregate)
         slicing = self.slicing
         shares = isinstance(slicing, SlidingSlicing) and slicing.overlaps and _merges(self.aggregate)
@@ -254,13 +257,20 @@ class PaneOperator(Operator):
 
 def _merges(aggregation: Aggregation) -> bool:
     """Whether accumulators can be merged. An `AggregateFunction` whose `merge` is there only because it has to be shows that
-    with two fresh accumulators."""
+    with two fresh accumulators, or by not looking at them at all."""
     if aggregation.merge is None:
         return False
     if not isinstance(aggregation, AggregateAggregation):
         return True
     try:
-        merged = aggregation.merge(aggregation.create_accumulator(), aggregation.create_accumulator())
+        fresh = aggregation.create_accumulator()
+        merged = aggregation.merge(fresh, aggregation.create_accumulator())
     except Exception:
         return False
-    return merged is not None
+    return merged is not None or (fresh is None and _looks_at_arguments(aggregation.merge))
+
+
+def _looks_at_arguments(function: Any) -> bool:
+    """False for a body of `pass`, `...` or `return None`."""
+    code = getattr(function, "__code__", None)
+    return code is None or any("LOAD_FAST" in step.opname for step in dis.get_instructions(code))

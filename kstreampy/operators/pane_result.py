@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 from kstreampy.common.copying import copy_value
 from kstreampy.errors import KStreamError, RecordError
-from kstreampy.eventtime.window import encode_window
+from kstreampy.eventtime.window import TimeWindow, encode_window
 from kstreampy.operators.function import Function, is_rich, keeps_objects
 from kstreampy.operators.operator import Operator, TaskContext, failed_at, shown
 from kstreampy.operators.pane_fold import can_not_change
 from kstreampy.operators.pane_slicing import Slicing
-from kstreampy.operators.runtime_context import TaskKeyedStateStore, TaskRuntimeContext
 from kstreampy.operators.side_output import SideOutputs
 from kstreampy.operators.window_function import WindowCall, WindowContext
-from kstreampy.operators.window_output import WindowOutput
+from kstreampy.operators.window_output import FULL, WindowOutput
 from kstreampy.operators.window_spec import Aggregation, WindowSpec
+from kstreampy.operators.window_state import RememberedStates, WindowRuntimeContext
 from kstreampy.serde.batch import Batch, Token
 from kstreampy.serde.key import key_of, scoped
 from kstreampy.state.handle import KeyScope
@@ -59,9 +59,6 @@ class Results:
         self.shared = operator.out.may_change_values or operator.out.keeps_values
         self.calls = None if spec.function is None else _Calls(self, uid, spec.function, slicing, context, state)
 
-    def runtime_context(self, context: TaskContext, uid: str) -> TaskRuntimeContext:
-        return TaskRuntimeContext(self.step, context, uid)
-
     def emit(self, fired: Fired) -> None:
         """Hands on the results of a window that fires at its time."""
         end, tokens, accumulators, owned = fired
@@ -93,13 +90,16 @@ class Results:
         """Adds the result of one key of a window that fires again for a late element to `output`."""
         if accumulator is None:
             return
-        output = self.output
-        output.timestamp = end - 1
-        output.token = token
-        if self.calls is None:
-            output.results((self.get_result(accumulator),))
-        else:
-            self.calls.one(end, token, accumulator, owned=False)
+        if self.calls is not None:
+            self.calls.at(end)
+            try:
+                self.calls.one(token, accumulator, owned=False)
+            finally:
+                self.calls.scope.token = None
+            return
+        self.output.timestamp = end - 1
+        self.output.token = token
+        self.output.results((self.get_result(accumulator),))
 
     def failure(self, error: Exception, where: str, end: int, token: Token) -> RecordError:
         """What the user's function raised while no record was in hand."""
@@ -110,6 +110,23 @@ class Results:
             step=self.step,
             index=0,
         )
+
+
+class _WindowScope(KeyScope):
+    """The scope of per-window state: its token is made when somebody asks for it, which few functions do."""
+
+    __slots__ = ("_key_scope", "window")
+
+    def __init__(self, key_scope: KeyScope) -> None:
+        self._key_scope = key_scope
+        self.window: TimeWindow | None = None
+
+    @property
+    def token(self) -> Token | None:  # type: ignore[override]  # only read: nobody else sets it
+        token = self._key_scope.token
+        if token is None or self.window is None:
+            return None
+        return scoped(token, encode_window(self.window))
 
 
 class _Calls:
@@ -127,45 +144,50 @@ class _Calls:
         self.state = state if call.is_process or is_rich(call.function) else None
         """To be asked for the keys' state, where the function can use any."""
         self.scope = context.scope
-        self.window_scope = KeyScope()
+        self.window_scope = _WindowScope(context.scope)
         step = results.step
-        per_window = TaskKeyedStateStore(step, f"{uid}/per-window", state, self.window_scope, context.clock)
-        stores = per_window, results.runtime_context(context, uid)
+        per_window = RememberedStates(step, f"{uid}/per-window", state, self.window_scope, context.clock)
+        stores = per_window, WindowRuntimeContext(step, uid, context, state)
         self.context = WindowContext(context.clock, lambda: context.watermark, stores, self.output.output)
 
     def emit(self, fired: Fired) -> None:
         output = self.output
         output.begin()
-        if self.state is not None:
-            self.state.preload(fired.tokens)
         end, tokens, accumulators, owned = fired
-        output.timestamp = end - 1
-        for token, accumulator in zip(tokens, accumulators, strict=True):
-            output.token = token
-            try:
-                self.one(end, token, accumulator, owned=owned)
-            except KStreamError:
-                raise
-            except Exception as error:
-                raise self.results.failure(error, self.where, end, token) from error
-            if output.is_full():
-                output.emit()
-        output.emit()
+        self.at(end)
+        for begin in range(0, len(tokens), FULL):
+            some = slice(begin, begin + FULL)
+            self._call_each(Fired(end, tokens[some], accumulators[some], owned))
+            output.emit()
 
-    def one(self, end: int, token: Token, accumulator: Any, *, owned: bool) -> None:
+    def _call_each(self, fired: Fired) -> None:
+        end, tokens, accumulators, owned = fired
+        if self.state is not None:
+            self.state.preload(tokens)
+        token = tokens[0]
+        try:
+            for token, accumulator in zip(tokens, accumulators, strict=True):
+                self.one(token, accumulator, owned=owned)
+        except KStreamError:
+            raise
+        except Exception as error:
+            raise self.results.failure(error, self.where, end, token) from error
+        finally:
+            self.scope.token = None
+
+    def at(self, end: int) -> None:
+        """The window of the next calls."""
+        self.output.timestamp = end - 1
+        self.context.at = self.window_scope.window = self.slicing.window(end)
+
+    def one(self, token: Token, accumulator: Any, *, owned: bool) -> None:
         result = self.results.get_result(accumulator)
         if not owned:
             result = copy_value(result)
-        window = self.context.at = self.slicing.window(end)
-        self.scope.token = token
-        if self.state is not None:
-            self.window_scope.token = scoped(token, encode_window(window))
-        try:
-            produced = self.call(key_of(token) if self.is_keyed else None, self.context, [result])
-            if produced is not None:
-                self.output.results(produced)
-        finally:
-            self.scope.token = None
+        self.scope.token = self.output.token = token
+        produced = self.call(key_of(token) if self.is_keyed else None, self.context, [result])
+        if produced is not None:
+            self.output.results(produced)
 
 
 def _functions_of(aggregation: Aggregation) -> tuple[Any, ...]:

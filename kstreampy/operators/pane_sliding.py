@@ -182,22 +182,24 @@ class SharedPanes(Firing):
         pane = self.cache.panes()[end]
         self.cache.read(pane, tokens)
         get = pane.entries.get
-        found = {token: get(token) for token in tokens}
-        return {token: accumulator for token, accumulator in found.items() if accumulator is not None}
+        return {token: accumulator for token in tokens if (accumulator := get(token)) is not None}
 
     def _combined(self, window: int) -> Fired:
         back, front = self._back, self._front
-        if not front:
-            return Fired(window, list(back), list(back.values()), owned=False)
-        get = front.get
         merge = self._merge if self._safe else self._merge_copies
+        owned = self._may_change and not self._safe  # what was merged is new then, and the others are copied
+        own = copy_value if owned else _itself
+        get = front.get
         found: list[Any] = []
         for token, earlier in back.items():
             later = get(token)
-            found.append(later if earlier is None else earlier if later is None else merge(earlier, later))
+            if earlier is not None and later is not None:
+                found.append(merge(earlier, later))
+            else:
+                found.append(own(later if earlier is None else earlier))
         only_front = [token for token in front if token not in back]
-        found += map(front.__getitem__, only_front)
-        return Fired(window, [*back, *only_front], found, owned=False)
+        found += [own(front[token]) for token in only_front]
+        return Fired(window, [*back, *only_front], found, owned)
 
     # The end of panes
 
@@ -214,3 +216,7 @@ class SharedPanes(Firing):
             return MAX_WATERMARK
         over = min(map(self._over_at, self.cache.panes()))
         return min(over, self._next_window(watermark + 2) - 1)
+
+
+def _itself(accumulator: Any) -> Any:
+    return accumulator

@@ -17,7 +17,7 @@ from kstreampy.operators.operator import Operator, Outlet, TaskContext, shown
 from kstreampy.operators.stateless import keys_of
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers, Token
 from kstreampy.serde.key import Partitioner
-from kstreampy.serde.packed import Mark, pack_split
+from kstreampy.serde.packed import Mark, pack_marks, pack_split
 from kstreampy.serde.typed import codec_for
 
 MAX_RECORDS = 1000
@@ -42,6 +42,7 @@ class RouteOperator(Operator):
         self.idle = False
         self.sent_idle = False
         self.ended = False
+        self.sent_round = 0
 
     def open(self, context: TaskContext) -> None:
         self.context = context
@@ -63,12 +64,14 @@ class RouteOperator(Operator):
 
     def flush(self) -> None:
         self._send_all()
+        if self.context.round > self.sent_round:
+            self._send_round()
 
     def finish(self) -> None:
         self._send_all()
         self.ended = True
-        for partition in range(self.partitions):
-            self._send(partition, Batch([], []))
+        for place in range(len(self.waiting)):
+            self._send(place, Batch([], []))
 
     def close(self) -> None:
         self.waiting = []
@@ -109,8 +112,19 @@ class RouteOperator(Operator):
         except Exception as error:
             raise self._unsendable(batch.values, error) from error
         for message in messages:
-            send(self.outlet, self.topic, message, partition)
+            self._produce(message, partition)
         context.records_out += len(batch.values)
+
+    def _produce(self, message: bytes, partition: int) -> None:
+        send(self.outlet, self.topic, message, partition)
+
+    def _send_round(self) -> None:
+        """Behind all that was held back, also by the steps before this one."""
+        context = self.context
+        mark = Mark(f"{context.stage}~{context.loop}", context.partition, context.round)
+        for partition in range(self.partitions):
+            send(self.outlet, self.topic, pack_marks([mark]), partition)
+        self.sent_round = context.round
 
     def _unsendable(self, values: list[Any], first: Exception) -> JobError:
         """Names the value: records of several batches wait here, so there is no place in one to name."""
@@ -162,6 +176,21 @@ class EvenRouteOperator(RouteOperator):
         self._keep(self.next, batch)
         if self.partitions != self.context.partitions:
             self.next = (self.next + 1) % self.partitions
+
+
+class BroadcastRouteOperator(RouteOperator):
+    """Sends everything to all partitions: packed once, produced to each."""
+
+    def open(self, context: TaskContext) -> None:
+        super().open(context)
+        self.waiting = [Batch([], [])]
+
+    def process(self, batch: Batch) -> None:
+        self._keep(0, batch)
+
+    def _produce(self, message: bytes, partition: int) -> None:
+        for each in range(self.partitions):
+            send(self.outlet, self.topic, message, each)
 
 
 def pick(batch: Batch, keys: list[Token], indexes: list[int]) -> Batch:

@@ -6,13 +6,14 @@ handles (`state/`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kstreampy.common.metric import MetricGroup
 from kstreampy.errors import JobError
 from kstreampy.operators.function import KeyedStateStore, ReduceFunction, RuntimeContext, callable_of
 from kstreampy.operators.operator import TaskContext
+from kstreampy.serde.batch import Token
 from kstreampy.state.cache import ValueCache
 from kstreampy.state.descriptor import (
     AggregatingStateDescriptor,
@@ -23,7 +24,7 @@ from kstreampy.state.descriptor import (
     ValueStateDescriptor,
 )
 from kstreampy.state.expiry import ExpiringList, ExpiringMap, ExpiringValues, Expiry
-from kstreampy.state.handle import KeyScope, ValueState
+from kstreampy.state.handle import KeyScope, State, ValueState
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.kind import list_cache, map_cache, value_cache
 from kstreampy.state.list_state import ListState
@@ -69,6 +70,27 @@ class TaskKeyedStateStore(KeyedStateStore):
         function = state_descriptor.get_agg_function()
         kind = TtlAggregatingState if isinstance(cache, ExpiringValues) else AggregatingState
         return kind(cache, self._scope, function)
+
+    def state(self, descriptor: StateDescriptor) -> State:
+        """Of whatever kind the descriptor describes. TypeError for none of the five."""
+        match descriptor:
+            case ValueStateDescriptor():
+                return self.get_state(descriptor)
+            case ListStateDescriptor():
+                return self.get_list_state(descriptor)
+            case MapStateDescriptor():
+                return self.get_map_state(descriptor)
+            case ReducingStateDescriptor():
+                return self.get_reducing_state(descriptor)
+            case AggregatingStateDescriptor():
+                return self.get_aggregating_state(descriptor)
+        raise TypeError(f"{self._step}: a descriptor of keyed state is required, not {descriptor!r}")
+
+    def tokens(self, descriptor: StateDescriptor) -> Iterator[Token]:
+        """All keys that have something in this state; see `ValueCache.tokens`."""
+        handle: Any = self.state(descriptor)
+        tokens: Iterator[Token] = handle._cache.tokens()
+        return tokens
 
     def _values(self, kind: str, descriptor: StateDescriptor) -> ValueCache:
         return value_cache(self._state, self._name(descriptor), kind, descriptor.type_info, self._expiry(descriptor))

@@ -306,7 +306,8 @@ class ConnectorSinkOperator(Terminal):
 
     def open(self, context: TaskContext) -> None:
         super().open(context)
-        self.writer = self.sink.open_task(f"{self.uid}-{context.partition}", context.positions.get(self.uid))
+        stage = f"{context.stage}~" if self.is_shared else ""
+        self.writer = self.sink.open_task(f"{stage}{self.uid}-{context.partition}", context.positions.get(self.uid))
 
     def process(self, batch: Batch) -> None:
         assert self.writer is not None, "opened before the first batch"

@@ -73,13 +73,13 @@ class FunctionOperator(Operator):
 
 
 class MapOperator(FunctionOperator):
-    cls = MapFunction
+    cls: type[Function] = MapFunction
     method = "map"
 
     def __init__(self, step: str, function: Any) -> None:
         super().__init__(step, function)
         if keeps_objects(self.owner):
-            self.function = _settling(self.function)
+            self.function = settling(self.function)
 
     def process(self, batch: Batch) -> None:
         self.out.process(Batch(self.calls(batch), batch.timestamps, batch.keys, batch.headers))
@@ -111,12 +111,12 @@ class FilterOperator(FunctionOperator):
 
 
 class FlatMapOperator(FunctionOperator):
-    cls = FlatMapFunction
+    cls: type[Function] = FlatMapFunction
     method = "flat_map"
 
     def __init__(self, step: str, function: Any) -> None:
         super().__init__(step, function)
-        self.function = _all_of(self.function, keeps_objects(self.owner))
+        self.function = all_of(self.function, keeps=keeps_objects(self.owner))
 
     def process(self, batch: Batch) -> None:
         results: list[Any] = []
@@ -127,7 +127,9 @@ class FlatMapOperator(FunctionOperator):
         emit_repeated(self.out, batch, results, ends)
 
 
-def _settling(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def settling(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, with results that share nothing changeable with what it may still hold."""
+
     def result(value: Any) -> Any:
         returned = function(value)
         return returned if type(returned) in IMMUTABLE_TYPES else detached(returned)
@@ -135,8 +137,9 @@ def _settling(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return result
 
 
-def _all_of(produce: Callable[[Any], Any], keeps: bool) -> Callable[[Any], list[Any]]:
-    """The results of one call as a list. Those of a generator are settled one by one: it may go on to change them."""
+def all_of(produce: Callable[[Any], Any], *, keeps: bool) -> Callable[[Any], list[Any]]:
+    """The function, with the results of one call as a list. Those of a generator are settled one by one: it may go on to
+    change them. `keeps`: it may still hold what it returned."""
 
     def results(value: Any) -> list[Any]:
         produced = produce(value)

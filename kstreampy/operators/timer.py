@@ -14,9 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kstreampy.errors import KStreamError, RecordError
+from kstreampy.operators.broadcast_function import KeyedBroadcastProcessFunction
+from kstreampy.operators.co_function import KeyedCoProcessFunction
 from kstreampy.operators.function import (
     Function,
     KeyedProcessFunction,
+    RecordContext,
     TimeDomain,
     TimerService,
     settle,
@@ -32,12 +35,17 @@ from kstreampy.state.timer import EVENT, PROCESSING, Timers
 
 _MOST_HELD = 2_000
 """Results that are held before they go on."""
+_DEFAULTS: tuple[Any, ...] = (
+    KeyedProcessFunction.on_timer,
+    KeyedCoProcessFunction.on_timer,
+    KeyedBroadcastProcessFunction.on_timer,
+)
 
 
 def has_on_timer(function: Function) -> bool:
     """True if the function's class defines `on_timer`, and so can do something with timers."""
     method = getattr(type(function), "on_timer", None)
-    return method is not None and method is not KeyedProcessFunction.on_timer
+    return method is not None and method not in _DEFAULTS
 
 
 class TimedProcessOperator(KeyedProcessOperator):
@@ -45,7 +53,8 @@ class TimedProcessOperator(KeyedProcessOperator):
 
     event: Timers
     processing: Timers
-    timer_context: KeyedProcessFunction.OnTimerContext
+    timer_context: Any
+    """A `RecordContext` with `_domain`."""
 
     def __init__(self, step: str, uid: str, function: Any) -> None:
         super().__init__(step, uid, function)
@@ -54,16 +63,18 @@ class TimedProcessOperator(KeyedProcessOperator):
     def timer_service(self, context: TaskContext) -> TimerService:
         self.event = self.state.timers(self.uid, EVENT)
         self.processing = self.state.timers(self.uid, PROCESSING)
-        return KeyedTimerService(self.step, context, self.event, self.processing, self._registered)
+        service = KeyedTimerService(self.step, context, self.event, self.processing, self._registered)
+        self.timer_context = self.new_timer_context(context, service)
+        return service
+
+    def new_timer_context(self, context: TaskContext, timer_service: TimerService) -> RecordContext:
+        """What `on_timer` is called with: it has a `_domain` to be set."""
+        return KeyedProcessFunction.OnTimerContext(timer_service, self.current_key, self.side_outputs)
 
     def open(self, context: TaskContext) -> None:
         self.wake_at = context.wake_at
         self.waking = False
         super().open(context)
-        made = self.context
-        self.timer_context = KeyedProcessFunction.OnTimerContext(
-            made.timer_service(), made.get_current_key, self.side_outputs
-        )
         self._ask_again()
 
     def _registered(self, time_ms: int) -> None:

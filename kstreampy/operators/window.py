@@ -10,6 +10,8 @@ them (as in PyFlink).
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
@@ -84,11 +86,10 @@ class WindowOperator(Operator):
 
     def close(self) -> None:
         opened, self._opened = self._opened, []
-        try:
+        with ExitStack() as all_of_them:
+            all_of_them.callback(self.out.close)
             for function in opened:
-                function.close()
-        finally:
-            self.out.close()
+                all_of_them.callback(function.close)
 
     # Elements
 
@@ -108,25 +109,25 @@ class WindowOperator(Operator):
         output.emit()
 
     def _take(self, keys: list[Token], values: list[Any], timestamps: list[int]) -> None:
-        assign, time = self.assigner.assign_windows, self.parts.time
-        scope, output = self.context.scope, self.output
+        assigned = self._assigned(keys, values, timestamps)
+        if self.contents.reads():
+            assigned = self._read(keys, list(assigned))
         known, timed, add = self._known, self._timed, self.contents.add
         copies = self.contents.copies
         late_from = self.watermark if self.in_event_time else NO_TIMESTAMP - 1
-        for index, value in enumerate(values):
-            output.index = index
-            key = scope.token = keys[index]
-            timestamp = timestamps[index]
+        for index, windows in enumerate(assigned):
+            self.output.index = index
+            key = self.context.scope.token = keys[index]
+            value, timestamp = values[index], timestamps[index]
+            shared = copies and len(windows) > 1 and type(value) not in IMMUTABLE_TYPES
             taken = False
-            for window in assign(value, timestamp, time):
+            for window in windows:
                 bounds = known.get(window) or self._learn(window)
                 if bounds[2] <= late_from:
                     continue
                 token = scoped(key, bounds[0])
-                if taken and copies and type(value) not in IMMUTABLE_TYPES:
-                    value = copy_value(value)
                 taken = True
-                add(token, value, timestamp)
+                add(token, copy_value(value) if shared else value, timestamp)
                 result = self._on_element((key, window, token), bounds, value, timestamp)
                 if result is not _CONTINUE:
                     self._act(result, (key, window, token), token, timestamp)
@@ -134,6 +135,26 @@ class WindowOperator(Operator):
                     self._set_timers(key, token, bounds)
             if not taken:
                 self._not_taken(value, timestamp)
+
+    def _assigned(self, keys: list[Token], values: list[Any], timestamps: list[int]) -> Iterator[Collection[Window]]:
+        """The windows of each element; its key is the current one meanwhile."""
+        assign, time = self.assigner.assign_windows, self.parts.time
+        scope, output = self.context.scope, self.output
+        for index, value in enumerate(values):
+            output.index = index
+            scope.token = keys[index]
+            yield assign(value, timestamps[index], time)
+
+    def _read(self, keys: list[Token], assigned: list[Collection[Window]]) -> Iterator[Collection[Window]]:
+        """What the windows of a batch hold is read in one call."""
+        self.contents.load(
+            {
+                scoped(key, self._bounds_of(window)[0])
+                for key, windows in zip(keys, assigned, strict=True)
+                for window in windows
+            }
+        )
+        return iter(assigned)
 
     def _bounds_of(self, window: Window) -> Bounds:
         return self._known.get(window) or self._learn(window)

@@ -29,6 +29,10 @@ class Contents(ABC):
     copies = False
     """Whether an element that goes into several windows must be copied by the operator."""
 
+    def reads(self) -> bool:
+        """Whether `load` would read anything."""
+        return False
+
     def load(self, tokens: Iterable[Token]) -> None:  # noqa: B027  # what need not be read at once
         """These windows are about to be used: they may be read now, at once."""
 
@@ -61,7 +65,12 @@ class FoldedContents(Contents):
         self._merge = aggregation.merge
         self._result = aggregation.get_result
         self.copies = aggregation.may_change
-        self.load = cache.load  # type: ignore[method-assign]  # no call in between
+
+    def reads(self) -> bool:
+        return not self._cache.complete
+
+    def load(self, tokens: Iterable[Token]) -> None:
+        self._cache.load(tokens)
 
     def add(self, token: Token, value: Any, timestamp: int) -> None:
         cache = self._cache

@@ -22,6 +22,7 @@ IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 KEY = TypeVar("KEY")
 W = TypeVar("W")
+W2 = TypeVar("W2")
 
 
 class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
@@ -72,7 +73,7 @@ class _Context(ABC, Generic[W]):
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """For `process` on a keyed stream: as a `WindowFunction`, with a context."""
 
-    class Context(_Context[W]):
+    class Context(_Context[W2]):
         """One object per task, refilled per call, so do not keep it."""
 
     @abstractmethod
@@ -88,7 +89,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """For `process` on a stream without keys: as an `AllWindowFunction`, with a context."""
 
-    class Context(_Context[W]):
+    class Context(_Context[W2]):
         """One object per task, refilled per call, so do not keep it."""
 
     @abstractmethod
@@ -167,11 +168,13 @@ class WindowCall:
         self.function = function
         self.where = where(function)
         self.is_process = isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction)
-        """Whether it looks at its context: only then must `context.at` and the scope of its state be set."""
-        self.clears = self.is_process and type(function).clear not in _NO_CLEAR
+        """Whether it looks at its context: only then must the scope of its per-window state be set."""
+        clear = getattr(type(function), "clear", None)
+        self.clears = self.is_process and clear not in _NO_CLEAR
         """Whether it has anything to do at the end of a window."""
         self.call = self._shape()
-        """`call(key, context, elements)`: the window is `context.at`. Gives an iterable of results, or None."""
+        """`call(key, context, elements)`: the window is `context.at`. Gives an iterable of results, or None. A function
+        without keys does not look at the key."""
 
     def _shape(self) -> Callable[[Any, WindowContext, list[Any]], Iterable[Any] | None]:
         function = self.function
@@ -193,8 +196,9 @@ class WindowCall:
         self.function.open(runtime_context)
 
     def clear(self, context: WindowContext) -> None:
-        if self.clears:
-            self.function.clear(context)
+        function = self.function
+        if isinstance(function, ProcessWindowFunction | ProcessAllWindowFunction):
+            function.clear(context)
 
     def close(self) -> None:
         self.function.close()

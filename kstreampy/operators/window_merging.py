@@ -59,7 +59,7 @@ class MergingWindowOperator(WindowOperator):
                     continue
                 taken = True
                 place = key, window, scoped(key, bounds[0])
-                state_token = scoped(key, in_flight[window])
+                state_token = in_flight[window]
                 add(state_token, value, timestamp)
                 result = self._on_element(place, bounds, value, timestamp)
                 self._act(result, place, state_token, timestamp)
@@ -74,9 +74,9 @@ class MergingWindowOperator(WindowOperator):
         """The windows in flight of these keys; what they hold is read as well."""
         self.sets.load(keys)
         sets = self.sets.entries
-        if not self.sets.complete:
-            found = [(key, sets.get(key)) for key in set(keys)]
-            self.contents.load([scoped(key, at) for key, windows in found if windows for at in windows.values()])
+        if self.contents.reads():
+            found = map(sets.get, set(keys))
+            self.contents.load([token for in_flight in found if in_flight for token in in_flight.values()])
         return sets
 
     # Merging
@@ -86,7 +86,7 @@ class MergingWindowOperator(WindowOperator):
         start, end = window.start, window.end
         old = [other for other in in_flight if other.start <= end and other.end >= start]
         if not old:
-            in_flight[window] = self.parts.encode(window)
+            in_flight[window] = self._state_token(key, window)
             return window
         if len(old) == 1 and old[0].start <= start and old[0].end >= end:
             return old[0]
@@ -95,7 +95,7 @@ class MergingWindowOperator(WindowOperator):
         self._merge(key, in_flight, old, merged)
         return merged
 
-    def _join_any(self, key: Token, in_flight: InFlight, window: Window) -> Window:
+    def _join_any(self, key: Token, in_flight: InFlight, window: Any) -> Any:
         """Adds the window of an element to those in flight, merges what the assigner says, and returns the window that the
         element is in now."""
         if window in in_flight:
@@ -108,22 +108,24 @@ class MergingWindowOperator(WindowOperator):
             if window in parts:
                 joined = result
             if not old:
-                in_flight[result] = self.parts.encode(result)
+                in_flight[result] = self._state_token(key, result)
             elif old != [result]:
                 self._merge(key, in_flight, old, result)
         if joined is None:
-            in_flight[window] = self.parts.encode(window)
+            in_flight[window] = self._state_token(key, window)
             return window
         return joined
 
     def _merge(self, key: Token, in_flight: InFlight, old: list[Any], result: Any) -> None:
         self._refuse_past(result)
-        namespaces = [in_flight.pop(window) for window in old]
-        target = in_flight[result] = namespaces[0]
+        target, *sources = [in_flight.pop(window) for window in old]
+        in_flight[result] = target
         self._merge_triggers(key, old, result)
-        sources = [scoped(key, namespace) for namespace in namespaces[1:]]
         if sources:
-            self.contents.merge(scoped(key, target), sources)
+            self.contents.merge(target, sources)
+
+    def _state_token(self, key: Token, window: Window) -> Token:
+        return scoped(key, self.parts.encode(window))
 
     def _refuse_past(self, window: Window) -> None:
         """RuntimeError for a merged window that would be over already."""
@@ -169,7 +171,7 @@ class MergingWindowOperator(WindowOperator):
         in_flight: InFlight = self.sets.fetch(key) or {}
         if window in in_flight:  # otherwise a trigger has left a timer behind
             place = key, window, scoped(key, namespace)
-            self._timer_fired(time, place, scoped(key, in_flight[window]), in_event_time)
+            self._timer_fired(time, place, in_flight[window], in_event_time)
 
     def _clean_up(self, place: Any, state_token: Token, bounds: Any) -> None:
         super()._clean_up(place, state_token, bounds)

@@ -15,12 +15,12 @@ from kstreampy.errors import JobError
 from kstreampy.eventtime.assigner import MergingWindowAssigner
 from kstreampy.eventtime.window_serializer import codec_of
 from kstreampy.operators.operator import Operator, TaskContext
-from kstreampy.operators.runtime_context import TaskKeyedStateStore, TaskRuntimeContext
 from kstreampy.operators.side_output import SideOutputs
 from kstreampy.operators.window_contents import Contents, EvictedContents, FoldedContents, ListedContents
 from kstreampy.operators.window_function import WindowContext
 from kstreampy.operators.window_output import WindowOutput
 from kstreampy.operators.window_spec import WindowSpec
+from kstreampy.operators.window_state import RememberedStates, WindowRuntimeContext
 from kstreampy.operators.window_trigger import WindowInHand, WindowTime
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
@@ -37,7 +37,7 @@ class WindowParts:
     def __init__(self, operator: Operator, uid: str, spec: WindowSpec, context: TaskContext, state: KeyedState) -> None:
         """`spec` is the task's own (`own_spec`)."""
         step = operator.step
-        self.runtime_context = TaskRuntimeContext(step, context, uid)
+        self.runtime_context = WindowRuntimeContext(step, uid, context, state)
         self.time = WindowTime(context.clock, self.runtime_context)
         self.event_timers = state.timers(uid, "event")
         self.processing_timers = state.timers(uid, "processing")
@@ -46,8 +46,8 @@ class WindowParts:
         self.function = spec.function
         self._spec = spec
 
-        def store(kind: str, scope: KeyScope) -> TaskKeyedStateStore:
-            return TaskKeyedStateStore(step, f"{uid}/{kind}", state, scope, context.clock)
+        def store(kind: str, scope: KeyScope) -> RememberedStates:
+            return RememberedStates(step, f"{uid}/{kind}", state, scope, context.clock)
 
         trigger_scope = KeyScope()
         trigger_state = store("trigger", trigger_scope), trigger_scope
@@ -55,7 +55,7 @@ class WindowParts:
         self.window_scope = KeyScope()
         """Of per-window state."""
         merges = isinstance(spec.assigner, MergingWindowAssigner)
-        stores = None if merges else store("per-window", self.window_scope), self.runtime_context
+        stores = None if merges else store("per-window", self.window_scope), self.runtime_context.states
         self.window_context = WindowContext(context.clock, lambda: self.time.watermark, stores, self.output.output)
         self.contents = _contents(spec, state, f"{uid}/window/contents", self.time)
 

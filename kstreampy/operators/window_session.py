@@ -18,7 +18,6 @@ from kstreampy.operators.window_merging import MergingWindowOperator
 from kstreampy.operators.window_set import InFlight
 from kstreampy.operators.window_spec import WindowSpec
 from kstreampy.serde.batch import MAX_WATERMARK, Token
-from kstreampy.serde.key import scoped
 from kstreampy.state.timer import Timers
 
 
@@ -41,35 +40,37 @@ class SessionWindowOperator(MergingWindowOperator):
     def _take(self, keys: list[Token], values: list[Any], timestamps: list[int]) -> None:
         assign, time = self.assigner.assign_windows, self.parts.time
         scope, output, add = self.context.scope, self.output, self.contents.add
-        dirty = self.sets.dirty
-        join, watermark, lateness_ms = self._join_touching, self.watermark, self.lateness_ms
+        watermark = self.watermark
         sets = self._load(keys)
         for index, value in enumerate(values):
             output.index = index
             key = scope.token = keys[index]
             timestamp = timestamps[index]
             (window,) = assign(value, timestamp, time)
-            in_flight = sets.get(key)
-            if in_flight is None:
-                in_flight = {}
-            if not in_flight or window not in in_flight:
-                known = len(in_flight)
-                window = join(key, in_flight, window)
-                end = window.end - 1
-                if end + lateness_ms <= watermark:
-                    del in_flight[window]
+            start, end = window.start, window.end
+            in_flight = sets.get(key) or {}
+            touching = [other for other in in_flight if other.start <= end and other.end >= start]
+            if not touching:
+                if end - 1 + self.lateness_ms <= watermark:
                     self._not_taken(value, timestamp)
                     continue
-                sets[key] = in_flight
-                dirty.add(key)
-                if len(in_flight) > known:
-                    self.timers.register(end if end > watermark else min(end + lateness_ms, MAX_WATERMARK), key)
+                self._begin(key, in_flight, window)
+            elif len(touching) > 1 or touching[0].start > start or touching[0].end < end:
+                window = self._join_touching(key, in_flight, window)
+                self.sets.dirty.add(key)
             else:
-                end = window.end - 1
-            state_token = scoped(key, in_flight[window])
+                window = touching[0]
+            state_token = in_flight[window]
             add(state_token, value, timestamp)
-            if end <= watermark:
+            if window.end <= watermark + 1:
                 self._fire_session(key, window, state_token)
+
+    def _begin(self, key: Token, in_flight: InFlight, window: Any) -> None:
+        in_flight[window] = self._state_token(key, window)
+        self.sets.entries[key] = in_flight
+        self.sets.dirty.add(key)
+        end = window.end - 1
+        self.timers.register(end if end > self.watermark else min(end + self.lateness_ms, MAX_WATERMARK), key)
 
     def _fire_session(self, key: Token, window: Any, state_token: Token) -> None:
         contents = self.contents.get(state_token)
@@ -97,7 +98,7 @@ class SessionWindowOperator(MergingWindowOperator):
         following = MAX_WATERMARK + 1
         for window in sorted(in_flight):
             bounds = self._learn(window)
-            state_token = scoped(key, in_flight[window])
+            state_token = in_flight[window]
             if bounds[1] == time:
                 self._fire_session(key, window, state_token)
             if bounds[2] == time and time < MAX_WATERMARK:

@@ -1,6 +1,6 @@
 """The windows in flight of a key, where windows merge, and their bytes in state.
 
-A mapping of each window to its state window: the one under whose bytes its contents lie (`window_merging.py`).
+A mapping of each window to its state window: the one under whose token its contents lie (`window_merging.py`).
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 from kstreampy.serde import column
+from kstreampy.serde.batch import Token
+from kstreampy.serde.key import typed_bytes
 
-InFlight: TypeAlias = dict[Any, bytes]
-"""Window → the bytes of its state window."""
+InFlight: TypeAlias = dict[Any, Token]
+"""Window → the token of the key and its state window."""
 
 _LENGTH = Struct(">I")
 _VERSION = b"\x01"
 
 
 class WindowSetCodec:
-    """The bytes of an `InFlight`: a version byte, then for each window the length and the bytes of the window and of its
-    state window. Values are never None."""
+    """The bytes of an `InFlight`: a version byte, then for each window the length and the bytes of the window and of the
+    token."""
 
     def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
         """Of windows."""
@@ -29,8 +31,8 @@ class WindowSetCodec:
 
     def encode(self, value: InFlight, /) -> bytes:
         parts = [_VERSION]
-        for window, state_window in value.items():
-            for part in (self._window_bytes(window), state_window):
+        for window, token in value.items():
+            for part in (self._window_bytes(window), typed_bytes(token)):
                 parts += (_LENGTH.pack(len(part)), part)
         return b"".join(parts)
 
@@ -49,9 +51,7 @@ class WindowSetCodec:
                 raise ValueError(f"windows in flight that end too early: {data[:40]!r}")
             parts.append(data[at + 4 : end])
             at = end
-        return {
-            self._window(window): state_window for window, state_window in zip(parts[::2], parts[1::2], strict=True)
-        }
+        return {self._window(window): token for window, token in zip(parts[::2], parts[1::2], strict=True)}
 
     def encode_many(self, values: list[InFlight], /) -> bytes:
         return column.encode_many(self.encode_each(values))

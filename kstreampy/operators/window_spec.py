@@ -108,10 +108,10 @@ class WindowSpec:
     if any, is given that one result; without, `function` is there and is given all elements.
     """
 
-    assigner: WindowAssigner
-    trigger: Trigger | None
+    assigner: WindowAssigner[Any, Any]
+    trigger: Trigger[Any, Any] | None
     """None: the assigner's default."""
-    evictor: Evictor | None
+    evictor: Evictor[Any, Any] | None
     allowed_lateness_ms: int
     late_tag_id: str | None
     """Where late elements go; None: they are dropped and counted."""
@@ -144,6 +144,6 @@ class WindowSpec:
             parts.append(f"then {self.function.where}")
         return ", ".join(parts)
 
-    def trigger_in_use(self) -> Trigger:
+    def trigger_in_use(self) -> Trigger[Any, Any]:
         """The one that was set, or the assigner's default."""
         return self.trigger if self.trigger is not None else self.assigner.get_default_trigger(None)

@@ -14,17 +14,16 @@ from kstreampy.eventtime.assigner import WindowAssigner
 from kstreampy.eventtime.evictor import Evictor
 from kstreampy.eventtime.trigger import Trigger
 from kstreampy.eventtime.window import Window
-from kstreampy.operators.function import KeyedStateStore, RuntimeContext
+from kstreampy.operators.function import RuntimeContext
 from kstreampy.operators.operator import TaskContext
+from kstreampy.operators.window_state import RememberedStates
 from kstreampy.serde.batch import NO_TIMESTAMP, Token
 from kstreampy.serde.key import scoped
 from kstreampy.state.descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
-    MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
-    ValueStateDescriptor,
 )
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.timer import Timers
@@ -59,14 +58,13 @@ class WindowInHand(Trigger.OnMergeContext):
         context: TaskContext,
         time: WindowTime,
         timers: tuple[Timers, Timers],
-        state: tuple[KeyedStateStore, KeyScope],
+        state: tuple[RememberedStates, KeyScope],
     ) -> None:
-        """`timers`: of event time and of processing time. `state`: the triggers' store, and the scope that it follows."""
+        """`timers`: of event time and of processing time. `state`: the trigger's store, and the scope that it follows."""
         self._time = time
         self._wake_at = context.wake_at
         self._event, self._processing = timers
-        self._store, self._scope = state
-        self._handles: dict[str, Any] = {}
+        self._states, self._scope = state
         self._merged: Sequence[Token] = ()
         self.key: Token = b""
         self.window: Window = _NO_WINDOW
@@ -107,11 +105,7 @@ class WindowInHand(Trigger.OnMergeContext):
         self._processing.delete(time, self.key, self.namespace)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        name = state_descriptor.get_name()
-        handle = self._handles.get(name)
-        if handle is None:
-            handle = self._handles[name] = _state_of(self._store, state_descriptor)
-        return handle
+        return self._states.any_state(state_descriptor)
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         if not isinstance(state_descriptor, ListStateDescriptor | ReducingStateDescriptor | AggregatingStateDescriptor):
@@ -130,16 +124,3 @@ class _NoWindow(Window):
 
 
 _NO_WINDOW = _NoWindow()
-
-
-def _state_of(store: KeyedStateStore, descriptor: StateDescriptor) -> Any:
-    for kind, get in (
-        (ValueStateDescriptor, store.get_state),
-        (ReducingStateDescriptor, store.get_reducing_state),
-        (AggregatingStateDescriptor, store.get_aggregating_state),
-        (ListStateDescriptor, store.get_list_state),
-        (MapStateDescriptor, store.get_map_state),
-    ):
-        if isinstance(descriptor, kind):
-            return get(descriptor)  # type: ignore[operator]  # each goes with its kind
-    raise JobError(f"get_partitioned_state: a state descriptor is required, not {descriptor!r}")

@@ -1,8 +1,9 @@
-"""Watermark alignment: sources of one group wait for each other, so that none reads far ahead of the slowest.
+"""Watermark alignment: sources of one group wait for each other, so that none reads far ahead of the slowest; and so do the two
+sides of a step with two inputs.
 
 In here: `Alignment`, which looks at the watermarks of all partitions (or splits) of a worker's sources that are in a group, and
 pauses those that are too far ahead. It sees the tasks of its own worker only: partitions that other workers read neither wait
-nor are waited for.
+nor are waited for. The two sides of a pair are always in one task, so each task sees to its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kstreampy.common.watermark_strategy import WatermarkAlignment
+from kstreampy.graph.source import PackedInput
 from kstreampy.runtime.assignment import Assignment
+from kstreampy.runtime.intake import PackedIntake
 from kstreampy.runtime.task import Status
 
 
@@ -26,10 +29,23 @@ class Alignment:
         self._clock = clock
         self._groups: dict[str, list[tuple[Assignment, WatermarkAlignment]]] = {}
         self._next_look_ms: dict[str, int] = {}
+        self._pairs: list[Assignment] = []
         for assignment in assignments:
+            origin = assignment.layout.stage.input.origin
+            if isinstance(origin, PackedInput) and origin.max_drift_ms is not None:
+                self._pairs.append(assignment)
             strategy = assignment.layout.stage.input.strategy
             if strategy is not None and strategy.alignment is not None:
                 self._groups.setdefault(strategy.alignment.group, []).append((assignment, strategy.alignment))
+
+    def look_at_pairs(self) -> None:
+        """Once per turn: a side that is too far ahead of the other is not read on, and one that was so is again."""
+        for assignment in self._pairs:
+            for task in assignment.running():
+                if task.status is Status.RUNNING and isinstance(task.intake, PackedIntake):
+                    ahead = task.intake.ahead()
+                    if ahead != task.intake.held:
+                        assignment.hold(task, ahead)
 
     def look(self) -> None:
         """At the watermark interval: looks at those groups whose update interval has passed."""
@@ -60,5 +76,3 @@ class Alignment:
 
 def _ahead(marks: Mapping[Any, int], limit: int | None) -> frozenset[Any]:
     return frozenset() if limit is None else frozenset(name for name, mark in marks.items() if mark > limit)
-
-

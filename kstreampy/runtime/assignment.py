@@ -22,6 +22,7 @@ from kstreampy.runtime.opening import Opening
 from kstreampy.runtime.progress import ranges
 from kstreampy.runtime.resources import Resources
 from kstreampy.runtime.restore import Restore, Restorer
+from kstreampy.runtime.tally import tell_counts
 from kstreampy.runtime.task import Status, Task
 
 _log = logging.getLogger(__name__)
@@ -213,6 +214,7 @@ class Assignment:
         try:
             self.commit()
             for task in going:
+                tell_counts(self.resources, task)
                 if task.status is Status.RUNNING:
                     self.hold(task, frozenset())  # or a client that gets them again would find them paused
         finally:
@@ -269,7 +271,19 @@ class Assignment:
             return 0
         before = task.records_in
         task.process(chunk)
+        if task.status is Status.RUNNING and task.intake.held:
+            self._read_rest_later(task, chunk)
         return task.records_in - before
+
+    def _read_rest_later(self, task: Task, chunk: Chunk) -> None:
+        """A task stops in the middle of a chunk when that side of its input has come too far ahead."""
+        tp = TopicPartition(chunk.topic, chunk.partition)
+        if tp not in task.intake.held:
+            return
+        self.consumer.pause([tp])
+        position = task.progress.positions.get(tp, 0)
+        if position <= chunk.messages[-1].offset():
+            self.consumer.seek(tp, position)
 
     def running(self) -> list[Task]:
         """Tasks that have begun, finished ones among them."""

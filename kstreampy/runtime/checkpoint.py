@@ -73,6 +73,8 @@ class Checkpoint:
     def due(self, assignments: Sequence[Assignment]) -> bool:
         if self.resources.monotonic() - self.last >= self.interval_s:
             return True
+        if any(task.is_urgent for assignment in assignments for task in assignment.running()):
+            return True
         return sum(
             task.state.dirty_bytes() for a in assignments for task in a.running() if task.state is not None
         ) >= self.dirty_bytes  # fmt: skip

@@ -10,6 +10,7 @@ from kstreampy.broker.kafka import KafkaBroker
 from kstreampy.broker.memory import MemoryBroker, MemoryCluster
 from kstreampy.errors import JobError
 from kstreampy.graph.plan import Plan
+from kstreampy.runtime.query_route import member_name
 from kstreampy.runtime.settings import Settings
 
 _CALL_TIMEOUT_S = 15.0
@@ -36,6 +37,7 @@ def _kafka(servers: str, settings: Settings) -> Broker:
         servers,
         settings.kafka,
         client_id=settings.application_id,
+        member_id=member_name(settings),
         group_protocol=settings.group_protocol,
         session_timeout_ms=settings.session_timeout_ms,
         transaction_timeout_ms=settings.transaction_timeout_ms,

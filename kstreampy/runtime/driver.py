@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from kstreampy.broker.broker import Chunk, Producer, TopicPartition
 from kstreampy.errors import BrokerUnavailable, RecordError, TaskMigrated
-from kstreampy.eventtime.future import FutureGuard
 from kstreampy.runtime.alignment import Alignment
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.checkpoint import Checkpoint
@@ -25,7 +24,9 @@ from kstreampy.runtime.progress import is_finished
 from kstreampy.runtime.resources import Resources
 from kstreampy.runtime.restore import Restorer
 from kstreampy.runtime.stop import StopSignal
+from kstreampy.runtime.tally import tell_counts
 from kstreampy.runtime.task import Status
+from kstreampy.serde.batch import MAX_WATERMARK
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +35,6 @@ _LOOK_S = 1.0
 _AWAY_S = 15.0
 _TICK_MS = 200
 """Where periodic watermarks are switched off, the other things that are done at their interval are still done."""
-_FUTURE_WARNING_S = 60.0
 
 
 class Driver:
@@ -62,7 +62,6 @@ class Driver:
         self.alignment = Alignment(self.assignments, resources.clock)
         self.last_tick = self.last_look = self.last_end_check = resources.monotonic()
         self.idle_at = 0
-        self.next_future_warning = resources.monotonic()
         self.last_turn = resources.monotonic()
         self.longest_turn_s = 0.0
         self.shares = {"poll": 0.0, "process": 0.0, "checkpoint": 0.0, "idle": 0.0}
@@ -119,12 +118,14 @@ class Driver:
         if self.restorer.running():
             self._take_restored()
         self._wake_tasks()
+        self.alignment.look_at_pairs()
         if now - self.last_tick >= self.tick_s or (self.in_memory and not busy):
             self._tick(now)
         ended = self._finish_tasks(look=not busy)
         if ended or self.checkpoint.due(self.assignments):
             self._commit()
         self.producer.serve()
+        self.resources.queries.serve(self.assignments)
         if now - self.last_look >= _LOOK_S:
             self._look(now)
 
@@ -169,13 +170,20 @@ class Driver:
             )  # fmt: skip
 
     def _wait(self) -> bool:
-        """Nothing was there: waits a moment on one of the stages, in turn."""
+        """Nothing was there: waits a moment on one of the stages, in turn, at most until a task wants to be woken."""
+        wait_s = 0.0 if self.in_memory else self._until_wake_s()
         polled = [assignment for assignment in self.assignments if assignment.is_polled]
         if not polled:
-            time.sleep(0.0 if self.in_memory else _IDLE_WAIT_S)
+            time.sleep(wait_s)
             return False
         self.idle_at = (self.idle_at + 1) % len(polled)
-        return self._read(polled[self.idle_at], 0.0 if self.in_memory else _IDLE_WAIT_S)
+        return self._read(polled[self.idle_at], wait_s)
+
+    def _until_wake_s(self) -> float:
+        tasks = [task for a in self.assignments for task in a.tasks.values() if task.status is Status.RUNNING]
+        times = [task.context.wake_at_ms for task in tasks]
+        left_ms = min(times, default=MAX_WATERMARK) - self.resources.clock()
+        return min(_IDLE_WAIT_S, max(left_ms, 0) / 1000)
 
     def _take_restored(self) -> None:
         for restore in self.restorer.finished():
@@ -278,31 +286,12 @@ class Driver:
                 lag = 0
             health.moved(assignment.uid, task.number, sum(task.progress.positions.values()), lag)
             metrics.watermark(assignment.uid, task.number, task.context.watermark)
-            metrics.records_out(assignment.uid, task.context.records_out)
-            task.context.records_out = 0
-            metrics.records_late_dropped(assignment.uid, task.context.late_dropped)
-            task.context.late_dropped = 0
             metrics.idle(assignment.uid, task.number, task.idle)
-            future = task.context.time.future
-            if future is not None and future.count:
-                self._tell_of_future(assignment, future)
+            tell_counts(self.resources, task)
             if task.state is not None:
                 metrics.state_bytes(assignment.uid, task.number, task.state.size_bytes())
                 if assignment.layout.timers is not None:
                     metrics.timers(assignment.uid, task.number, task.state.task_timers.count())
-
-    def _tell_of_future(self, assignment: Assignment, guard: FutureGuard) -> None:
-        """A clock somewhere is wrong: counted, and said at most once a minute."""
-        count = guard.take()
-        self.resources.metrics.records_future(assignment.uid, guard.policy, count)
-        now = self.resources.monotonic()
-        if now >= self.next_future_warning:
-            self.next_future_warning = now + _FUTURE_WARNING_S
-            _log.warning(
-                "stage %s: %d records have timestamps more than max_future_ms (%d) ahead of the clock, the latest %d: a clock "
-                "or the timestamp assigner is wrong (max_future_policy: %s)",
-                assignment.uid, count, guard.max_future_ms, guard.furthest, guard.policy,
-            )  # fmt: skip
 
     def job_has_ended(self) -> bool:
         """True once every task of every stage, on whichever worker, has committed its end."""

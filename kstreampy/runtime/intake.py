@@ -1,44 +1,32 @@
 """How a task takes its input: chunks of messages become batches with a watermark, and the end is noticed.
 
-In here: one intake per kind of input, chosen when the task is made: a user's topics, batches from other stages, a source
-that is not Kafka. An intake changes its task's `Progress` and nothing else.
+In here: what every intake does, and those of topics: a user's, and batches from other stages. `make_intake` chooses when the
+task is made. Not in here: sources that are not Kafka (`connector_intake.py`). An intake changes its task's `Progress` and
+nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from kstreampy.broker.broker import Chunk, TopicPartition
 from kstreampy.errors import JobError, RecordError
 from kstreampy.eventtime.source_watermark import SourceWatermark
 from kstreampy.eventtime.watermark import WatermarkMerge
-from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput, sender_name
-from kstreampy.operators.connector import Records, SplitReader
-from kstreampy.operators.decode import PackedDecoder, TopicDecoder, assigned
+from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput, sender_name, side_of
+from kstreampy.operators.decode import PackedDecoder, TopicDecoder
 from kstreampy.operators.operator import TaskContext
+from kstreampy.runtime.arrival import Arrival, CaughtUp
+from kstreampy.runtime.connector_intake import ConnectorIntake
 from kstreampy.runtime.progress import Progress
-from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
-from kstreampy.serde.murmur2 import partition_of_bytes
+from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP
 from kstreampy.serde.packed import Mark
-
-MAX_READ = 500
-
-
-class Arrival(NamedTuple):
-    """A batch, and where its records came from: `coordinate(i)` names the source of record i in messages."""
-
-    batch: Batch
-    coordinate: Callable[[int], str]
-    side: int = 0
-    """Which input of a stage that has two."""
-
-
-CaughtUp = Callable[[TopicPartition], bool]
-"""Whether all that a partition has for now was read."""
 
 
 class Intake(Protocol):
+    round: int
+    """How far the task is in the rounds of the loop that it is part of (`loop.py`)."""
     held: frozenset[Any]
     """Partitions (or splits) that are not read for now, since others of their watermark group are too far behind."""
 
@@ -67,7 +55,7 @@ class Intake(Protocol):
         ...
 
     def active(self) -> Mapping[Any, int]:
-        """The watermarks of the source's own partitions (or splits) that are neither idle nor at their end."""
+        """The watermarks of the partitions (or splits) that are neither idle nor at their end."""
         ...
 
     def at_end(self) -> bool:
@@ -80,6 +68,8 @@ class Intake(Protocol):
 class TopicIntake:
     """A user's topics, with a watermark generator per partition. Partitions that the source leaves out
     (`set_partitions`) have no part in its watermark."""
+
+    round = 0
 
     def __init__(
         self, source: Input, context: TaskContext, partitions: Iterable[TopicPartition], progress: Progress
@@ -158,9 +148,21 @@ class TopicIntake:
 class PackedIntake:
     """Batches that other stages sent. The watermark is the minimum over all tasks that send here."""
 
-    def __init__(self, source: Input, upstream: Sequence[str], progress: Progress) -> None:
+    round = 0
+
+    def __init__(
+        self, source: Input, partitions: Sequence[TopicPartition], upstream: Sequence[str], progress: Progress
+    ) -> None:
         assert isinstance(source.origin, PackedInput), "made for packed batches"
         sides = source.origin.sides()
+        self.senders = {
+            tp: [name for name in upstream if side_of(name) == number]
+            for number, side in enumerate(sides if len(sides) > 1 else ())
+            for tp in partitions
+            if tp.topic == side.topic
+        }
+        """Partition of each side of a pair → who sends there."""
+        self.max_drift_ms = source.origin.max_drift_ms
         self.sides = {side.topic: number for number, side in enumerate(sides)}
         self.decoders = [PackedDecoder(source.name, side.type_info) for side in sides]
         self.progress = progress
@@ -170,7 +172,10 @@ class PackedIntake:
         self.merge = WatermarkMerge(upstream, {**progress.sender_watermarks, **ended}, progress.idle_senders)
 
     def take(self, chunk: Chunk) -> Iterator[Arrival]:
+        """Stops behind the message with which its side of a pair is too far ahead: it is in `held` then."""
         tp = TopicPartition(chunk.topic, chunk.partition)
+        if tp in self.held:
+            return
         progress = self.progress
         side = self.sides[chunk.topic]
         decode = self.decoders[side].decode
@@ -189,6 +194,15 @@ class PackedIntake:
             for mark in marks:
                 self._heard(sender_name(side, mark.stage, mark.task), mark)
             progress.positions[tp] = offset + 1
+            if self.max_drift_ms is not None and tp in self.ahead():
+                self.held |= {tp}
+                return
+
+    def ahead(self) -> frozenset[TopicPartition]:
+        """The side that is further ahead of the other than it may be, if one is."""
+        marks = self.active()
+        slowest = min(marks.values(), default=NO_TIMESTAMP)
+        return frozenset(tp for tp, mark in marks.items() if mark > slowest + (self.max_drift_ms or 0))
 
     def _heard(self, sender: str, mark: Mark) -> None:
         if sender not in self.upstream:
@@ -217,110 +231,15 @@ class PackedIntake:
     def is_idle(self) -> bool:
         return self.merge.is_idle()
 
-    def active(self) -> Mapping[str, int]:
-        return {}
+    def active(self) -> Mapping[TopicPartition, int]:
+        """Of each side of a pair, the least of those that send to it."""
+        marks = {tp: self.merge.least(senders) for tp, senders in self.senders.items()}
+        return {tp: mark for tp, mark in marks.items() if mark is not None}
 
     def at_end(self) -> bool:
         return self.progress.ended_senders >= self.upstream
 
     def close(self) -> None: ...
-
-
-class ConnectorIntake:
-    """The splits of a source that is not Kafka which fall to this task."""
-
-    def __init__(self, source: Input, context: TaskContext, progress: Progress) -> None:
-        assert isinstance(source.origin, ConnectorInput), "made for connectors"
-        self.name = source.name
-        self.connector = source.origin.source
-        self.strategy = source.strategy
-        self.number = context.partition
-        self.tasks = context.partitions
-        self.progress = progress
-        self.readers: dict[str, SplitReader] = {}
-        self.silent: set[str] = set()
-        """Splits that had nothing when they were last asked."""
-        self.held: frozenset[str] = frozenset()
-        self.time: SourceWatermark[str] = SourceWatermark(self.name, self.strategy, context.time, context.clock)
-        self._open_new()
-
-    def _open_new(self) -> None:
-        """Opens the splits that are this task's and not open yet. Whose a split is depends on its name only, so that it
-        stays when others come and go."""
-        for split in self.connector.splits():
-            if split not in self.readers and self._is_mine(split):
-                position = self.progress.connector_positions.get(split)
-                self.readers[split] = self.connector.open_split(split, position)
-                self.time.add(split)
-
-    def _is_mine(self, split: str) -> bool:
-        return partition_of_bytes(split.encode("utf-8", "surrogatepass"), self.tasks) == self.number
-
-    def take(self, chunk: Chunk) -> Iterator[Arrival]:
-        return iter(())
-
-    def read(self) -> Iterator[Arrival]:
-        for split, reader in self.readers.items():
-            if reader.finished() or split in self.held:
-                continue
-            before = reader.position()
-            try:
-                records = reader.read(MAX_READ)
-            except ValueError as error:
-                failed = RecordError(f"{self.name} (decode): {error}", step=self.name, index=0)
-                failed.add_note(f"at split {split!r}, position {before}")
-                raise failed from error
-            if records.values:
-                self.silent.discard(split)
-                yield self._arrival(split, before, records)
-            else:
-                self.silent.add(split)
-            self.progress.connector_positions[split] = reader.position()
-
-    def _arrival(self, split: str, before: object, records: Records) -> Arrival:
-        def coordinate(index: int) -> str:
-            return f"split {split!r}, record {index} after position {before}"
-
-        timestamps = records.timestamps or [NO_TIMESTAMP] * len(records.values)
-        try:
-            if self.strategy is not None and self.strategy.timestamp_assigner is not None:
-                timestamps = assigned(self.name, self.strategy.timestamp_assigner, records.values, timestamps)
-            batch = self.time.observe(split, Batch(records.values, timestamps))
-        except RecordError as error:
-            error.add_note(f"at {coordinate(error.index)}")
-            raise
-        except Exception as error:
-            error.add_note(f"in the watermark strategy of {self.name}, in the batch that begins at {coordinate(0)}")
-            raise
-        return Arrival(batch, coordinate)
-
-    def look_again(self) -> None:
-        """New splits may have appeared in a source that is not bounded."""
-        if not self.connector.bounded:
-            self._open_new()
-
-    def probe(self, caught_up: CaughtUp) -> None:
-        for split, reader in self.readers.items():
-            if reader.finished():
-                self.time.end(split)
-        self.time.probe(lambda split: split in self.silent and split not in self.held)
-
-    def watermark(self) -> int:
-        return self.time.current()
-
-    def is_idle(self) -> bool:
-        return self.time.is_idle()
-
-    def active(self) -> Mapping[str, int]:
-        return self.time.active()
-
-    def at_end(self) -> bool:
-        return self.connector.bounded and all(reader.finished() for reader in self.readers.values())
-
-    def close(self) -> None:
-        for reader in self.readers.values():
-            reader.close()
-        self.readers = {}
 
 
 def make_intake(
@@ -331,10 +250,14 @@ def make_intake(
     progress: Progress,
 ) -> Intake:
     """The intake for what a stage reads."""
+    from kstreampy.runtime.loop import loop_intake  # which is made of this module's
+
     if isinstance(source.origin, TopicInput):
         return TopicIntake(source, context, partitions, progress)
     if isinstance(source.origin, PackedInput):
-        return PackedIntake(source, upstream, progress)
+        if context.loop is not None:
+            return loop_intake(source, context, partitions, upstream, progress)
+        return PackedIntake(source, partitions, upstream, progress)
     if isinstance(source.origin, ConnectorInput):
         return ConnectorIntake(source, context, progress)
     raise JobError(f"{source.name}: unknown kind of input {type(source.origin).__name__}")

@@ -10,7 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kstreampy.broker.broker import Broker, Message, TopicInfo, TopicPartition, TopicSpec
 from kstreampy.errors import BrokerRefused, JobError, StateCorrupted
@@ -70,16 +70,22 @@ def lay_out(plan: Plan, broker: Broker) -> Layout:
     counts.update(_counts_of_sources(plan, broker))
     infos = _ensure(plan, broker, counts)
     _refuse_orphans(plan, broker)
-    layouts: dict[str, StageLayout] = {}
-    waiting = list(plan.stages)
-    while waiting:
-        stage = waiting.pop(0)
-        origin = stage.input.origin
-        if isinstance(origin, PackedInput) and any(sender not in layouts for sender in origin.all_senders()):
-            waiting.append(stage)
-            continue
-        layouts[stage.uid] = _stage_layout(plan, stage, infos, read, layouts, broker)
-    return Layout(plan, tuple(layouts[stage.uid] for stage in plan.stages), counts)
+    layouts = {stage.uid: _stage_layout(plan, stage, infos, read, broker) for stage in plan.stages}
+    tasks = {uid: layout.tasks for uid, layout in layouts.items()}
+    linked = tuple(replace(layout, upstream=_upstream(layout.stage, tasks)) for layout in layouts.values())
+    return Layout(plan, linked, counts)
+
+
+def _upstream(stage: Stage, tasks: Mapping[str, int]) -> tuple[str, ...]:
+    origin = stage.input.origin
+    if not isinstance(origin, PackedInput):
+        return ()
+    return tuple(
+        sender_name(number, sender, task)
+        for number, side in enumerate(origin.sides())
+        for sender in side.senders
+        for task in range(tasks[sender])
+    )
 
 
 def _stage_layout(
@@ -87,13 +93,11 @@ def _stage_layout(
     stage: Stage,
     infos: Mapping[str, TopicInfo],
     read: Mapping[str, dict[str, TopicInfo]],
-    layouts: Mapping[str, StageLayout],
     broker: Broker,
 ) -> StageLayout:
     origin = stage.input.origin
     name = topics.changelog(plan.application_id, stage.uid)
     changelog = infos[name] if stage.stateful else None
-    upstream: tuple[str, ...] = ()
     if isinstance(origin, TopicInput):
         found = read[stage.uid]
         names = tuple(sorted(found))
@@ -107,12 +111,6 @@ def _stage_layout(
         names = tuple(side.topic for side in origin.sides())
         groups = range(infos[origin.topic].partitions)
         inputs = tuple(tuple(TopicPartition(name, number) for name in names) for number in groups)
-        upstream = tuple(
-            sender_name(number, sender, n)
-            for number, side in enumerate(origin.sides())
-            for sender in side.senders
-            for n in range(layouts[sender].tasks)
-        )
     else:
         assert isinstance(origin, ConnectorInput), "there are three kinds of input"
         assert changelog is not None, "a connector's stage keeps its positions"
@@ -120,9 +118,8 @@ def _stage_layout(
         inputs = tuple((TopicPartition(changelog.name, number),) for number in range(changelog.partitions))
     timers = infos[topics.timers(plan.application_id, stage.uid)] if stage.timers else None
     kept = [info.name for info in (changelog, timers) if info is not None]
-    return StageLayout(
-        stage, plan.group(stage), names, inputs, changelog, upstream, _delete_retention_ms(kept, broker), timers
-    )
+    retention_ms = _delete_retention_ms(kept, broker)
+    return StageLayout(stage, plan.group(stage), names, inputs, changelog, (), retention_ms, timers)
 
 
 def _delete_retention_ms(names: list[str], broker: Broker) -> int | None:

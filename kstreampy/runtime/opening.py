@@ -52,6 +52,7 @@ class Opening:
             clock=resources.clock,
             time=self._time_rules(),
             exactly_once=resources.exactly_once,
+            loop=layout.stage.loop,
             state=state,
             attempt=resources.attempt,
             parameters=resources.layout.plan.parameters,

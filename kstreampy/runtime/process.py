@@ -15,7 +15,9 @@ from kstreampy.graph.plan import Plan
 from kstreampy.observe.health import Health
 from kstreampy.observe.http import HttpServer
 from kstreampy.observe.metrics import Metrics
+from kstreampy.observe.state_page import StatePages
 from kstreampy.runtime import allocator
+from kstreampy.runtime.query_route import StateService
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.stop import StopSignal
 from kstreampy.runtime.worker import run_worker
@@ -26,12 +28,14 @@ def run_process(plan: Plan, settings: Settings, connect: Callable[[], Broker], s
     worker before its time: that is a failure, whatever code it chose."""
     allocator.tune()
     metrics, health = Metrics(), Health(stall_s=settings.stall_timeout_s)
+    states = StateService(settings.http_token)
     stop.on_request(lambda: health.stopping(str(stop.reason)))
     with contextlib.ExitStack() as stack:
         if settings.http_port is not None:
-            stack.enter_context(HttpServer(settings.http_host, settings.http_port, metrics, health))
+            pages = StatePages(states.get, settings.http_token)
+            stack.enter_context(HttpServer(settings.http_host, settings.http_port, metrics, health, pages))
         try:
-            run_worker(plan, settings, connect=connect, stop=stop, metrics=metrics, health=health)
+            run_worker(plan, settings, connect=connect, stop=stop, metrics=metrics, health=health, states=states)
         except SystemExit as error:
             if error.code:
                 raise

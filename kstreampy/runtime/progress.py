@@ -16,7 +16,6 @@ from kstreampy.broker.broker import Position, TopicPartition
 from kstreampy.serde.batch import NO_TIMESTAMP
 from kstreampy.state.task_meta import TaskMeta
 
-
 _LONGEST_NOTE = 3_800
 
 

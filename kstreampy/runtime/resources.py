@@ -16,6 +16,7 @@ from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
 from kstreampy.runtime.layout import Layout
 from kstreampy.runtime.pace import Pace
+from kstreampy.runtime.query import QueryDesk
 from kstreampy.runtime.settings import Settings
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.directory import StateDirectory
@@ -96,6 +97,10 @@ class Resources:
     paces: dict[str, Pace] = field(default_factory=dict)
     monotonic: Callable[[], float] = time.monotonic
     """Seconds, for intervals: of checkpoints, watermarks and looks. Where time is simulated it goes with `clock`."""
+    queries: QueryDesk = field(default_factory=QueryDesk)
+    """Where other threads ask for state; the driver answers between turns."""
+    next_future_warning: float = float("-inf")
+    """By `monotonic`: until then nothing more is said of timestamps in the future."""
 
     @property
     def exactly_once(self) -> bool:

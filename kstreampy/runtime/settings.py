@@ -26,6 +26,7 @@ GroupProtocol = Literal["auto", "consumer", "classic"]
 
 _CHECKPOINT_INTERVAL_MS: Final = {"exactly_once": 500, "at_least_once": 1_000}
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_TOKEN: Final = re.compile(r"[!-~]{16,1000}")
 _LONGEST_APPLICATION_ID: Final = 120
 """Kafka's topic names end at 249 characters, and an operator's uid and a purpose follow the application
 id."""
@@ -93,6 +94,9 @@ class Settings(BaseSettings):
     )
     http_host: str = Field("127.0.0.1", min_length=1, description="where metrics and probes are served")
     http_port: int | None = Field(None, ge=1, le=65535, description="port of metrics and probes; 0: none")
+    http_token: str | None = Field(
+        None, description="who asks for state must know it; without it only this machine may ask"
+    )
     worker_id: str | None = Field(
         None, description="stable name of this worker (default: an id kept in the state directory)"
     )
@@ -191,6 +195,13 @@ class Settings(BaseSettings):
     def _zero_is_off(cls, value: object) -> object:
         return None if value in (0, "0") else value
 
+    @field_validator("http_token")
+    @classmethod
+    def _check_token(cls, value: str | None) -> str | None:
+        if value is not None and not _TOKEN.fullmatch(value):
+            raise ValueError("must be 16 or more letters, digits and other visible ASCII characters, without spaces")
+        return value
+
     @field_validator("state_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
@@ -220,7 +231,7 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """The values that must never be shown, for the log's filter."""
-        return secret_values(self.kafka)
+        return secret_values({**self.kafka, "http_token": self.http_token})
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():

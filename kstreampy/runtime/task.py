@@ -18,7 +18,8 @@ from enum import Enum
 from kstreampy.broker.broker import Chunk, TopicPartition
 from kstreampy.errors import RecordError
 from kstreampy.operators.operator import Operator, TaskContext
-from kstreampy.runtime.intake import Arrival, CaughtUp, Intake, make_intake
+from kstreampy.runtime.arrival import Arrival, CaughtUp
+from kstreampy.runtime.intake import Intake, make_intake
 from kstreampy.runtime.layout import StageLayout
 from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import MAX_WATERMARK
@@ -66,6 +67,8 @@ class Task:
         self.records_in = 0
         self.idle = False
         """No part of its input has anything for now."""
+        self.is_urgent = False
+        """Others wait for what it says at its next checkpoint."""
         self.caught_up: CaughtUp = lambda tp: True
         """Whether all that a partition has for now was read; the assignment knows."""
         self._operators: list[Operator] = []
@@ -96,9 +99,7 @@ class Task:
         self.heads = self.chain.inputs()
         for operator in self._operators:
             operator.open(context)
-        self.intake = make_intake(
-            self.layout.stage.input, context, self.partitions, self.layout.upstream, progress
-        )
+        self.intake = make_intake(self.layout.stage.input, context, self.partitions, self.layout.upstream, progress)
         self.to(Status.RUNNING)
         if progress.finished:
             self.to(Status.FINISHED)
@@ -130,15 +131,18 @@ class Task:
     def _hand_on(self, arrival: Arrival) -> None:
         if self.idle:
             self._set_idle(False)
+        self.context.origin = arrival
         try:
             self.heads[arrival.side].process(arrival.batch)
         except RecordError as error:
-            error.add_note(f"at {arrival.coordinate(error.index)}")
+            if not error.located:
+                error.add_note(f"at {arrival.coordinate(error.index)}")
             error.add_note(f"in task {self.name}; nothing of this record was committed")
             raise
         except Exception as error:
             error.add_note(f"in task {self.name}, in the batch that begins at {arrival.coordinate(0)}")
             raise
+        self.context.origin = None
         self.records_in += len(arrival.batch.values)
 
     def look(self) -> None:
@@ -162,6 +166,9 @@ class Task:
         idle = self.intake.is_idle()
         if idle is not self.idle:
             self._set_idle(idle)
+        if self.intake.round > self.context.round:
+            self.context.round = self.intake.round
+            self.changed = self.is_urgent = True
 
     def _set_idle(self, idle: bool) -> None:
         self.idle = idle
@@ -210,7 +217,12 @@ class Task:
 
     def flush(self) -> None:
         """A checkpoint begins."""
-        self.chain.flush()
+        self.is_urgent = False
+        try:
+            self.chain.flush()
+        except Exception as error:
+            error.add_note(f"in task {self.name}, as a checkpoint began; nothing of it was committed")
+            raise
         self.progress.step_watermarks = dict(self.context.step_watermarks)
         if self.context.positions:
             self.progress.connector_positions.update(self.context.positions)
@@ -218,6 +230,10 @@ class Task:
     def has_work(self) -> bool:
         """True if a checkpoint would have something to write."""
         return self.changed
+
+    def has_begun(self) -> bool:
+        """True while its state is its own: restored, and not closed."""
+        return self.status in (Status.RUNNING, Status.FINISHED)
 
     def close(self) -> None:
         """Closes the chain, the input and the store; what was not committed is gone. Safe to call twice."""

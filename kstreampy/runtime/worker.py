@@ -19,6 +19,7 @@ from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
 from kstreampy.runtime.driver import Driver
 from kstreampy.runtime.layout import Layout, StageLayout, lay_out
+from kstreampy.runtime.query_route import StateService
 from kstreampy.runtime.resources import Resources, Stores
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.stop import StopSignal
@@ -43,6 +44,7 @@ def run_worker(
     stop: StopSignal,
     metrics: Metrics | None = None,
     health: Health | None = None,
+    states: StateService | None = None,
     clock: Callable[[], int] = now_ms,
 ) -> None:
     """Runs the plan until it ends by itself or `stop` is requested; everything is committed when it returns. Raises what
@@ -69,8 +71,13 @@ def run_worker(
         rocks = RocksBudget(memory.store_bytes) if directory is not None else None
         stores = Stores(directory, CacheBudget(memory.cache_bytes), rocks)
         resources = Resources(layout, settings, broker, stores, metrics, health, clock, worker_id)
+        if states is not None:
+            resources.queries = states.desk
+            states.opened(layout, broker)
         _drive(resources, _stages(resources), stop, patience, in_memory=in_memory)
     finally:
+        if states is not None:
+            states.closed()
         broker.close()
         if directory is not None:
             directory.close()

@@ -35,6 +35,9 @@ from kstreampy.serde.murmur2 import partition_of_bytes
 MAX_DEPTH = 50
 """How deep keys may be nested."""
 
+NO_KEY: Token = b"0"
+"""Stands where a token must stand for what belongs to no key: the typed bytes of None, which no record has for a key."""
+
 _LONG = Struct(">q")
 _DOUBLE = Struct(">d")
 _NAN = b"\x7f\xf8\0\0\0\0\0\0"

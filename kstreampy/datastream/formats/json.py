@@ -16,8 +16,9 @@ from kstreampy.common.serialization import DeserializationSchema, SerializationS
 from kstreampy.common.type_information import TypeInformation
 from kstreampy.common.typeinfo import RowTypeInfo, Types
 from kstreampy.datastream.formats.json_schema import type_of_json_schema
-from kstreampy.datastream.formats.json_value import contains_decimals, json_form, reader_of, writer_of
+from kstreampy.datastream.formats.json_value import contains_decimals, reader_of, writer_of
 from kstreampy.errors import JobError
+from kstreampy.serde.json_form import json_form
 
 __all__ = [
     "JsonDeserializationSchema",

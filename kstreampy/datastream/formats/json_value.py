@@ -30,7 +30,7 @@ from kstreampy.common.time import Instant
 from kstreampy.common.time_type import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from kstreampy.common.type_information import TypeInformation
 from kstreampy.common.typeinfo import BasicType, BasicTypeInfo
-from kstreampy.common.types import Row, new_row
+from kstreampy.common.types import new_row
 
 Writer = Callable[[Any], Any]
 
@@ -56,16 +56,6 @@ def contains_decimals(info: TypeInformation) -> bool:
     if isinstance(info, BasicTypeInfo):
         return info.basic_type is BasicType.BIG_DEC
     return any(map(contains_decimals, children_of(info)))
-
-
-def json_form(value: Any) -> Any:
-    """What msgspec is to write in place of an object that it does not know. `TypeError` when there is
-    nothing."""
-    if isinstance(value, Row):
-        return list(value) if value.get_field_names() is None else value.as_dict()
-    if hasattr(value, "tolist"):  # numpy, array.array
-        return value.tolist()
-    raise TypeError(f"a {type(value).__name__} cannot be written as JSON: {value!r:.200}")
 
 
 # ---- reading

@@ -204,4 +204,8 @@ def test_periodic_watermarks_may_be_switched_off_in_the_configuration():
     env.get_config().set_auto_watermark_interval(0)
     stream = env.from_collection(PAIRS).assign_timestamps_and_watermarks(BY_SECOND)
     timers = stream.key_by(lambda pair: pair[0]).process(EndTimer())
-    assert sorted(results(timers)) == [("a", 2000, MAX_WATERMARK), ("a", 3000, MAX_WATERMARK), ("b", 1000, MAX_WATERMARK)]
+    assert sorted(results(timers)) == [
+        ("a", 2000, MAX_WATERMARK),
+        ("a", 3000, MAX_WATERMARK),
+        ("b", 1000, MAX_WATERMARK),
+    ]

@@ -17,6 +17,7 @@ from kstreampy.operators.window_function import (
 )
 from kstreampy.operators.window_spec import ReduceAggregation, WindowSpec
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch
+from kstreampy.serde.key import tokens
 from tests.unit.operators.standin import Collecting, context
 
 LATE = OutputTag("late")
@@ -81,7 +82,7 @@ class Step:
     def elements(self, rows: Iterable[tuple[Any, int, Any]]) -> list[Any]:
         """All of them in one batch."""
         values, timestamps, keys = (list(column) for column in zip(*rows, strict=True))
-        self.operator.process(Batch(values, timestamps, keys))
+        self.operator.process(Batch(values, timestamps, tokens(keys)))
         return self.taken()
 
     def watermark(self, watermark: int) -> list[Any]:

@@ -13,7 +13,8 @@ from kstreampy.common import Types, WatermarkStrategy
 from kstreampy.common.watermark_generator import WatermarkGenerator, WatermarkOutput
 from kstreampy.errors import RecordError
 from kstreampy.graph.source import ConnectorInput, Input, OffsetKind, Offsets, PackedInput, TopicInput
-from kstreampy.runtime.intake import ConnectorIntake, Intake, PackedIntake, TopicIntake, make_intake
+from kstreampy.runtime.connector_intake import ConnectorIntake
+from kstreampy.runtime.intake import Intake, PackedIntake, TopicIntake, make_intake
 from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from kstreampy.serde.packed import Mark, pack, pack_marks
@@ -186,7 +187,9 @@ class TestTopics:
         intake = topic_intake(progress, read=frozenset({ZERO}))
         values(intake, chunk((0, b"1", 100)))
         assert watermark(intake) == 99
-        nothing = topic_intake(Progress(positions={ONE: 0}, stopping={ONE: 0}), partitions=(ONE,), read=frozenset({ZERO}))
+        nothing = topic_intake(
+            Progress(positions={ONE: 0}, stopping={ONE: 0}), partitions=(ONE,), read=frozenset({ZERO})
+        )
         assert watermark(nothing) == NO_TIMESTAMP
         assert nothing.is_idle()
 

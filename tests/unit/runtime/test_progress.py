@@ -53,7 +53,9 @@ def test_the_note_of_a_task_with_many_senders_fits() -> None:
 
 
 def test_a_note_keeps_how_far_senders_are_where_there_is_room() -> None:
-    few = Progress(positions={TP: 1}, watermark=5, sender_watermarks={"a-b/0": 5, "a-b/12": 1_700_000_000_000, "c/1": -3})
+    few = Progress(
+        positions={TP: 1}, watermark=5, sender_watermarks={"a-b/0": 5, "a-b/12": 1_700_000_000_000, "c/1": -3}
+    )
     assert Progress.from_offsets(few.to_offsets([TP])) == few
     many = Progress(positions={TP: 1}, sender_watermarks={f"a/{number}": 1_700_000_000_000 for number in range(500)})
     offsets = many.to_offsets([TP])
@@ -62,7 +64,9 @@ def test_a_note_keeps_how_far_senders_are_where_there_is_room() -> None:
 
 
 def test_a_note_says_nothing_of_senders_that_never_spoke_or_have_ended() -> None:
-    progress = Progress(positions={TP: 1}, sender_watermarks={"a/0": NO_TIMESTAMP, "a/1": MAX_WATERMARK}, ended_senders={"a/1"})
+    progress = Progress(
+        positions={TP: 1}, sender_watermarks={"a/0": NO_TIMESTAMP, "a/1": MAX_WATERMARK}, ended_senders={"a/1"}
+    )
     read = Progress.from_offsets(progress.to_offsets([TP]))
     assert read.sender_watermarks == {}
     assert read.ended_senders == {"a/1"}

@@ -420,7 +420,7 @@ def test_a_bad_clock_does_not_make_everything_late(stage: Make, policy: str) -> 
 def test_a_bad_clock_may_be_an_error(stage: Make) -> None:
     scene, worker = guarded(stage, "fail")
     feed(scene, 0, f"a:{scene.now_ms}", f"a:{in_a_year(scene)}")
-    with pytest.raises(RecordError, match="lies .* ms in the future") as caught:
+    with pytest.raises(RecordError, match=r"lies .* ms in the future") as caught:
         settle(scene, worker)
     assert "at topic 'in', partition 0, offset 1" in caught.value.__notes__
 
@@ -566,5 +566,18 @@ def test_records_dropped_for_being_late_are_counted(stage: Make) -> None:
     worker.driver._look(0)  # type: ignore[union-attr]
     assert worker.metrics.values()['kstreampy_records_late_dropped_total{stage="total"}'] == 5
     assert worker.metrics.values()['kstreampy_task_idle{partition="0",stage="total"}'] == 0
+    worker.tasks["total/0"].context.late_dropped += 4
+    worker.stop()
+    assert worker.metrics.values()['kstreampy_records_late_dropped_total{stage="total"}'] == 9, "a short job's too"
 
 
+def test_a_bad_clock_is_told_once_a_minute(stage: Make, caplog: pytest.LogCaptureFixture) -> None:
+    scene, worker = guarded(stage, "drop_from_watermark")
+    for _ in range(3):
+        feed(scene, 0, f"a:{in_a_year(scene)}")
+        settle(scene, worker)
+        worker.driver._look(0)  # type: ignore[union-attr]
+    said = [message for message in caplog.messages if "max_future_ms" in message]
+    assert len(said) == 1
+    assert f"the latest {in_a_year(scene)}" in said[0]
+    assert worker.metrics.values()['kstreampy_records_future_total{policy="drop_from_watermark",stage="numbers"}'] == 3

@@ -1,0 +1,101 @@
+"""The event loop that coroutines of users run in: one per process, in a thread of its own, while somebody needs it.
+
+In here: `LoopThread`, and who has it (`join_loop`, `leave_loop`). Not in here: what runs in it (`async_flight.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from kstreampy.errors import KStreamError
+
+_LAST_WORDS_S = 1.0
+"""How long what was cancelled may take to clean up."""
+_JOIN_S = 5.0
+
+
+class LoopThread:
+    """An event loop at work. Ends with its last user."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.users = 0
+        self._thread = threading.Thread(target=self._run, name="async functions", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        loop = self.loop
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            loop.run_until_complete(cancelled(asyncio.all_tasks(loop)))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Calls a function, which may be a coroutine function, in the loop, and waits. Raises what it raises."""
+        try:
+            result, error = asyncio.run_coroutine_threadsafe(_outcome(function), self.loop).result()
+        except RuntimeError as stopped:
+            raise KStreamError("the event loop of the async functions has ended") from stopped
+        if error is not None:
+            raise error
+        return result
+
+    def stop(self) -> None:
+        """Ends the thread. From another thread, waits a while for that."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_JOIN_S)
+
+
+async def _outcome(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """What it returned and raised. An event loop that saw a SystemExit would end."""
+    try:
+        result = function()
+        return (await result if inspect.isawaitable(result) else result), None
+    except BaseException as error:
+        return None, error
+
+
+async def cancelled(tasks: set[asyncio.Task[Any]]) -> None:
+    """Cancels them and lets them clean up, for a while."""
+    tasks = {task for task in tasks if task is not asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
+
+
+_shared: LoopThread | None = None
+_lock = threading.Lock()
+
+
+def join_loop() -> LoopThread:
+    """The loop of this process; starts it for the first user."""
+    global _shared
+    with _lock:
+        if _shared is None or not _shared.is_alive():
+            _shared = LoopThread()
+        _shared.users += 1
+        return _shared
+
+
+def leave_loop(thread: LoopThread) -> None:
+    """Of one user; stops the loop behind the last one."""
+    global _shared
+    with _lock:
+        thread.users -= 1
+        last = thread.users == 0
+        if last and thread is _shared:
+            _shared = None
+    if last:
+        thread.stop()
