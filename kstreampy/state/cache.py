@@ -19,17 +19,17 @@ any work per record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
 from typing import Any, Protocol
 
 from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
-from kstreampy.serde.key import typed_bytes
+from kstreampy.serde.key import from_typed_bytes, typed_bytes
 from kstreampy.serde.typed import Codec
 from kstreampy.state.encoding import encode_entries, encode_error, shown_key
-from kstreampy.state.layout import entry_key, entry_keys, name_prefix
+from kstreampy.state.layout import entry_key, entry_keys, name_prefix, split_prefixed
 from kstreampy.state.object_size import object_bytes
 from kstreampy.state.stamped import without_time
 from kstreampy.state.store import Entry, Store
@@ -131,6 +131,19 @@ class ValueCache:
             return self.entries[token]
         return value
 
+    def tokens(self) -> Iterator[Token]:
+        """The tokens that have a value, in no particular order, each once: memory's first, then those that only the store
+        has. Values of tokens that were given already may be changed meanwhile; nothing may be committed."""
+        known = {**self._old, **self.entries}
+        yield from [token for token, value in known.items() if value is not None]
+        if not self.complete:
+            skip = len(self.prefix)
+            with self._store.scan(self.prefix) as rows:
+                for key, _ in rows:
+                    token = from_typed_bytes(split_prefixed(key[skip:])[0])
+                    if token not in known:
+                        yield token
+
     def _read(self, missing: Iterable[Token]) -> None:
         tokens = list(missing)
         ascending = sorted(zip(entry_keys(self.prefix, map(typed_bytes, tokens)), tokens, strict=True))
@@ -144,6 +157,13 @@ class ValueCache:
                 entries[token] = self._decoded_otherwise(token, data, error)
         if not self._sampled:
             self._sample(tokens)
+
+    def decoded(self, token: Token, data: bytes) -> Any:
+        """The value of stored bytes. JobError when they cannot be read as declared."""
+        try:
+            return self._codec.decode(data)
+        except Exception as error:
+            return self._decoded_otherwise(token, data, error)
 
     def _decoded_otherwise(self, token: Token, data: bytes | None, error: Exception) -> Any:
         """The value of bytes that the codec refuses: perhaps they have a time, from when the state had a TTL."""

@@ -6,13 +6,16 @@ In here: descriptors, plain data made by the user. Not in here: the state itself
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from kstreampy.common.object_type import ObjectTypeInfo, is_record_class
 from kstreampy.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation
 from kstreampy.errors import JobError
 from kstreampy.state.layout import check_name
 from kstreampy.state.ttl import StateTtlConfig
+
+Declared: TypeAlias = TypeInformation | type[Any]
+"""One of `Types`, or a dataclass or named tuple."""
 
 
 class StateDescriptor:
@@ -22,7 +25,7 @@ class StateDescriptor:
     A type is one of `Types`, or a dataclass or named tuple itself, whose objects are stored by the names of their
     fields."""
 
-    def __init__(self, name: str, type_info: TypeInformation) -> None:
+    def __init__(self, name: str, type_info: Declared) -> None:
         """JobError when the name is empty or no str, or the type no `TypeInformation`, dataclass or named tuple."""
         self.name = check_name(name)
         self.type_info = _type(name, type_info)
@@ -53,14 +56,14 @@ class ValueStateDescriptor(StateDescriptor):
     'count'
     """
 
-    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, value_type_info: Declared) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
     """Of a `ListState`: any number of elements per key, in order."""
 
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, elem_type_info: Declared) -> None:
         self.element_type = _type(name, elem_type_info)
         super().__init__(name, ListTypeInfo(self.element_type))
 
@@ -69,7 +72,7 @@ class MapStateDescriptor(StateDescriptor):
     """Of a `MapState`: any number of entries per key. What may be a key of it is what may be a key of a stream, and
     None."""
 
-    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, key_type_info: Declared, value_type_info: Declared) -> None:
         self.key_type = _type(name, key_type_info)
         self.value_type = _type(name, value_type_info)
         super().__init__(name, MapTypeInfo(self.key_type, self.value_type))
@@ -78,7 +81,7 @@ class MapStateDescriptor(StateDescriptor):
 class ReducingStateDescriptor(StateDescriptor):
     """Of a `ReducingState`: one value per key, made of all that were added."""
 
-    def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
+    def __init__(self, name: str, reduce_function: Any, type_info: Declared) -> None:
         """`reduce_function`: a `ReduceFunction` or a plain callable of two values. TypeError for anything else."""
         super().__init__(name, type_info)
         is_class = isinstance(reduce_function, type)
@@ -93,7 +96,7 @@ class ReducingStateDescriptor(StateDescriptor):
 class AggregatingStateDescriptor(StateDescriptor):
     """Of an `AggregatingState`: one accumulator per key, of the type that is declared here."""
 
-    def __init__(self, name: str, agg_function: Any, state_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, agg_function: Any, state_type_info: Declared) -> None:
         """`agg_function`: an `AggregateFunction`. TypeError for anything else."""
         super().__init__(name, state_type_info)
         wanted = ("create_accumulator", "add", "get_result")

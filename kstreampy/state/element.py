@@ -11,17 +11,17 @@ it yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
 from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
-from kstreampy.serde.key import typed_bytes
+from kstreampy.serde.key import from_typed_bytes, typed_bytes
 from kstreampy.serde.typed import Codec
 from kstreampy.state.cache import MAX_VALUE_BYTES
 from kstreampy.state.encoding import encode_entries, shown_key
-from kstreampy.state.layout import entry_key, name_prefix
+from kstreampy.state.layout import entry_key, name_prefix, split_prefixed
 from kstreampy.state.object_size import object_bytes
 from kstreampy.state.stamped import without_time
 from kstreampy.state.store import Entry, Scan, Store
@@ -46,6 +46,16 @@ class _Absent:
 
 ABSENT: Any = _Absent()
 _UNKNOWN: Any = object()
+
+
+class _All:
+    """Stands for all ids."""
+
+    def __contains__(self, element_id: object) -> bool:
+        return True
+
+
+_ALL: Any = _All()
 _CLEAN: Any = frozenset()
 """Stands for the sets of those that differ in nothing."""
 
@@ -191,6 +201,34 @@ class ElementCache:
         with scan:
             return all(self._id(key[skip:]) in elements.known for key, _ in scan)
 
+    def tokens(self) -> Iterator[Token]:
+        """The tokens that have an element, in no particular order, each once: memory's first, then those that only the store
+        has. Elements of tokens that were given already may be changed meanwhile; nothing may be committed."""
+        known = {token: self._seen(elements) for token, elements in [*self._old.items(), *self._young.items()]}
+        yield from [token for token, removed in known.items() if removed is None]
+        if not self.complete:
+            yield from self._stored_tokens(known)
+
+    def _seen(self, elements: Elements) -> Collection[Any] | None:
+        """None if there is an element in memory; otherwise the ids of those that are gone, whatever the store has."""
+        if any(value is not ABSENT for value in elements.known.values()):
+            return None
+        return _ALL if elements.whole else frozenset(elements.known)
+
+    def _stored_tokens(self, known: Mapping[Token, Collection[Any] | None]) -> Iterator[Token]:
+        skip = len(self.prefix)
+        given: bytes | None = None
+        with self._store.scan(self.prefix) as rows:
+            for key, _ in rows:
+                typed_key, suffix = split_prefixed(key[skip:])
+                if typed_key == given or not typed_key:  # the counter of a list has no key
+                    continue
+                token = from_typed_bytes(typed_key)
+                removed = known.get(token, ())
+                if removed is not None and (not removed or self._id(suffix) not in removed):
+                    given = typed_key
+                    yield token
+
     def rows(self, token: Token) -> Rows:
         """All elements of the key as they are now; those of a list in order."""
         elements = self.of(token)
@@ -250,6 +288,26 @@ class ElementCache:
         for element_id, value in known.items():
             if value is not ABSENT:
                 yield element_id, value
+
+    # For those who only look (`query.py`)
+
+    def changed_tokens(self) -> Iterable[Token]:
+        """The keys whose elements may differ from what was committed."""
+        return self._dirty
+
+    def peek(self, token: Token) -> tuple[dict[Any, Any], bool]:
+        """What memory knows of the elements of one of these keys, id → value or `ABSENT`, as a copy; and whether that is
+        all there is."""
+        elements = self._dirty[token]
+        return dict(elements.known), elements.whole
+
+    def id_of_suffix(self, suffix: bytes) -> Any:
+        """The id of the element whose entry's key ends with this."""
+        return self._id(suffix)
+
+    def decoded(self, token: Token, data: bytes) -> Any:
+        """The value of stored bytes. JobError when they cannot be read as declared."""
+        return self._decoded(token, data)
 
     def _decoded(self, token: Token, data: bytes) -> Any:
         try:

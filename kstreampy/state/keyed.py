@@ -103,6 +103,16 @@ class KeyedState:
         return self._store
 
     @property
+    def behind(self) -> Mapping[bytes, bytes | None]:
+        """What is committed and not in the store yet: laid over the store's entries it gives what was committed."""
+        return self._behind
+
+    @property
+    def caches(self) -> Mapping[str, Cache]:
+        """Those of the states that were asked for so far, by name."""
+        return self._caches
+
+    @property
     def local_meta(self) -> LocalMeta | None:
         """How far the store has followed its changelog; None when it never began to."""
         return self._local_meta

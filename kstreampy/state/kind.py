@@ -1,8 +1,8 @@
 """The caches of each kind of state, by declared type: with the codec that reads all that is stored of it, and with or
 without a TTL.
 
-In here: `value_cache`, `list_cache`, `map_cache`, `pane_cache`. Not in here: the handles over them, and the caches
-(`cache.py`, `list_cache.py`, `map_cache.py`, `pane.py`, `expiry.py`).
+In here: `value_cache`, `list_cache`, `map_cache`, `pane_cache`, `timeline_cache`. Not in here: the handles over them, and the
+caches (`cache.py`, `list_cache.py`, `map_cache.py`, `pane.py`, `timeline.py`, `expiry.py`).
 
 All of them give the same cache for the same name, and raise JobError when the name has another kind, type or TTL here, or
 when what is stored of it cannot be read as declared.
@@ -24,7 +24,8 @@ from kstreampy.state.map_cache import MapCache
 from kstreampy.state.pane import PaneCache
 from kstreampy.state.stamped import StampedCodec
 from kstreampy.state.store import Store
-from kstreampy.state.stored_type import LIST, MAP, StoredType
+from kstreampy.state.stored_type import LIST, MAP, TIMELINE, StoredType
+from kstreampy.state.timeline import TimelineCache
 
 _E = TypeVar("_E", ExpiringValues, ExpiringList, ExpiringMap)
 
@@ -88,6 +89,17 @@ def pane_cache(state: KeyedState, name: str, kind: str, type_info: TypeInformati
         return PaneCache(name, codec, store, complete=complete, max_value_bytes=max_value_bytes)
 
     return state.cache(name, stored.encode(), PaneCache, make)
+
+
+def timeline_cache(state: KeyedState, name: str, type_info: TypeInformation | None, exponent: int) -> TimelineCache:
+    """Of elements by key and time, in slices of 2 ** `exponent` ms."""
+    stored = StoredType.of(TIMELINE, type_info)
+    codec = _codec(state, name, stored, type_info)
+
+    def make(store: Store, complete: bool, max_value_bytes: int) -> TimelineCache:
+        return TimelineCache(name, codec, store, exponent, complete=complete, max_value_bytes=max_value_bytes)
+
+    return state.cache(name, stored.encode(), TimelineCache, make)
 
 
 def _expiring(

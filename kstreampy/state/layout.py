@@ -4,7 +4,8 @@ In here: building and taking apart the key of an entry:
 
     name (UTF-8) · 0x00 · length of the typed key (varint) · typed key · suffix
 
-The suffix is empty for a ValueState; states with several entries per key put a namespace or a map key there. Where
+The suffix is empty for a ValueState; states with several entries per key put the number of an element or a map key there.
+An empty typed key, which no key has, stands for the state as a whole (what a list state counts on from). Where
 entries are read by time and not by key (the panes of windows), they lie in the order of time:
 
     name (UTF-8) · 0x00 · pane end (8 bytes, big endian, sign bit flipped) · typed key

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from kstreampy.serde.batch import Token
-from kstreampy.serde.key import from_typed_bytes, key_of, token, typed_bytes
+from kstreampy.serde.key import NO_KEY, from_typed_bytes, key_of, token, typed_bytes
 from kstreampy.state.element import ElementCache
 
-_NONE = b"0"
+_NONE: Any = NO_KEY
 """What None has for typed bytes inside of a key."""
 
 

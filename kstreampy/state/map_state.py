@@ -1,6 +1,7 @@
 """`MapState`: a map per key, of any size.
 
-In here: the handle. Not in here: where its entries lie (`map_cache.py`), and the same with a TTL (`ttl_state.py`).
+In here: the handle. Not in here: where its entries lie (`map_cache.py`), the same with a TTL (`ttl_state.py`), and the maps
+of broadcast state (`broadcast_state.py`).
 """
 
 from __future__ import annotations
@@ -18,13 +19,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class MapState(State, Generic[K, V]):
-    """A map per key (PyFlink's `MapState`). Each entry is stored on its own: reading or writing one touches nothing of the
-    others. Keys are what may be a key of a stream, and None; they are the same when their types are, too, so that 1, 1.0
-    and True are three. Values may be None. What is returned and what was put belong to the caller.
-
-    `items`, `keys` and `values` give what is there when they are called, in no particular order: a list, up to 10,000
-    entries; more are read from the store as they are walked over, once. The map may be changed meanwhile."""
+class ReadableMap(State, Generic[K, V]):
+    """What can be read of a map."""
 
     __slots__ = ("_cache", "_scope")
 
@@ -42,21 +38,6 @@ class MapState(State, Generic[K, V]):
             return None
         return value if type(value) in IMMUTABLE_TYPES else copy_value(value)  # type: ignore[no-any-return]  # the user's
 
-    def put(self, key: K, value: V | None) -> None:
-        token = self._scope.token
-        if token is None:
-            raise no_key(self._cache.name)
-        kept: Any = value if type(value) in IMMUTABLE_TYPES else copy_value(value)
-        self._cache.put(token, key if type(key) is str else id_of(key), kept)
-
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        for key, value in dict_value.items():
-            self.put(key, value)
-
-    def remove(self, key: K) -> None:
-        """Removes the entry, if there is one."""
-        self._cache.remove(self._token(), id_of(key))
-
     def contains(self, key: K) -> bool:
         return self._cache.get(self._token(), id_of(key)) is not ABSENT
 
@@ -72,17 +53,8 @@ class MapState(State, Generic[K, V]):
     def is_empty(self) -> bool:
         return self._cache.is_empty(self._token())
 
-    def clear(self) -> None:
-        self._cache.clear(self._token())
-
     def __getitem__(self, key: K) -> V | None:
         return self.get(key)
-
-    def __setitem__(self, key: K, value: V | None) -> None:
-        self.put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        self.remove(key)
 
     def __contains__(self, key: K) -> bool:
         return self.contains(key)
@@ -95,6 +67,41 @@ class MapState(State, Generic[K, V]):
         if token is None:
             raise no_key(self._cache.name)
         return token
+
+
+class MapState(ReadableMap[K, V]):
+    """A map per key (PyFlink's `MapState`). Each entry is stored on its own: reading or writing one touches nothing of the
+    others. Keys are what may be a key of a stream, and None; they are the same when their types are, too, so that 1, 1.0
+    and True are three. Values may be None. What is returned and what was put belong to the caller.
+
+    `items`, `keys` and `values` give what is there when they are called, in no particular order: a list, up to 10,000
+    entries; more are read from the store as they are walked over, once. The map may be changed meanwhile."""
+
+    __slots__ = ()
+
+    def put(self, key: K, value: V | None) -> None:
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        kept: Any = value if type(value) in IMMUTABLE_TYPES else copy_value(value)
+        self._cache.put(token, key if type(key) is str else id_of(key), kept)
+
+    def put_all(self, dict_value: Mapping[K, V]) -> None:
+        for key, value in dict_value.items():
+            self.put(key, value)
+
+    def remove(self, key: K) -> None:
+        """Removes the entry, if there is one."""
+        self._cache.remove(self._token(), id_of(key))
+
+    def clear(self) -> None:
+        self._cache.clear(self._token())
+
+    def __setitem__(self, key: K, value: V | None) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        self.remove(key)
 
 
 def _item(element_id: Token, value: Any) -> Any:

@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 VALUE, LIST, MAP, REDUCING, AGGREGATING = "ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"
 ROLLING = "rolling aggregation"
+TIMELINE = "elements by time"
 _SINGLE = frozenset((VALUE, REDUCING, AGGREGATING, ROLLING))
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import JobError, StateCorrupted
+from kstreampy.serde.batch import Token
 from kstreampy.state import element
 from kstreampy.state.descriptor import ListStateDescriptor
 from kstreampy.state.handle import AppendingState, MergingState
 from kstreampy.state.list_state import ListState
 from tests.unit.state.stage import CountingStore, Stage
 
+TOKENS: list[Token] = ["1", 1, b"1", "k"]
 DESCRIPTOR = ListStateDescriptor("list", Types.PICKLED_BYTE_ARRAY())
 
 
@@ -34,10 +36,10 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """More elements than this are read as they are walked over."""
     monkeypatch.setattr(element, "MOST_WHOLE", 3)
-    yield 3
+    return 3
 
 
 def test_it_is_a_merging_state() -> None:
@@ -64,11 +66,11 @@ def test_elements_come_back_in_order(stage: Stage) -> None:
 
 def test_keys_have_lists_of_their_own(stage: Stage) -> None:
     state = the_list(stage)
-    for number, stage.scope.token in enumerate(["1", 1, b"1", "k"]):
+    for number, stage.scope.token in enumerate(TOKENS):
         state.add_all([number] * 2)
     stage.restart()
     state = the_list(stage)
-    for number, stage.scope.token in enumerate(["1", 1, b"1", "k"]):
+    for number, stage.scope.token in enumerate(TOKENS):
         assert list(state) == [number] * 2
 
 
@@ -82,13 +84,14 @@ def test_falsy_values_are_elements(stage: Stage, value: Any) -> None:
 def test_none_is_refused_and_nothing_is_added(stage: Stage) -> None:
     state = the_list(stage)
     state.add(1)
-    for use in (
+    uses: list[Callable[[], None]] = [
         lambda: state.add(None),
         lambda: state.add_all([2, None]),
         lambda: state.add_all(None),  # type: ignore[arg-type]
         lambda: state.update([2, None]),
         lambda: state.update(None),  # type: ignore[arg-type]
-    ):
+    ]
+    for use in uses:
         with pytest.raises(ValueError, match=r"state 'op/list': None cannot be added to a ListState"):
             use()
     assert list(state) == [1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +43,9 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def few(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(element, "MOST_WHOLE", 3)
-    yield 3
+    return 3
 
 
 def test_entries_by_their_methods(stage: Stage) -> None:
@@ -201,7 +200,7 @@ def test_a_key_that_was_cleared_and_put_and_removed_is_gone(stage: Stage) -> Non
 def test_the_map_may_be_changed_while_it_is_read(stage: Stage) -> None:
     state = the_map(stage)
     state.put_all(dict.fromkeys(range(5)))
-    for key in state.keys():
+    for key in state:
         state.remove(key)
         state.put(key + 100, None)
     assert sorted(state) == [100, 101, 102, 103, 104]
@@ -216,7 +215,7 @@ def test_many_entries_are_read_as_they_are_walked_over(few: int) -> None:
     state.remove(3)
     state.put(4, [40])
     got = state.items()
-    for key in state.keys():
+    for key in state:
         state.remove(key)
     assert state.is_empty()
     assert stage.store.open_scans == 1
@@ -237,8 +236,8 @@ def test_what_was_given_and_what_is_returned_belong_to_the_caller(stage: Stage) 
     state.put_all({"c": given})
     given.append(2)
     state.get("a").append(3)  # type: ignore[union-attr]
-    for _, value in state.items():
-        value.append(4)
+    for pair in state.items():
+        pair[1].append(4)
     for value in state.values():
         value.append(5)
     assert dict(state.items()) == {"a": [1], "b": [1], "c": [1]}

@@ -32,9 +32,9 @@ class CountingStore(MemoryStore):
         assert list(keys) == sorted(keys)
         return super().get_many(keys)
 
-    def scan(self, prefix: bytes) -> Scan:
+    def scan(self, prefix: bytes, least: bytes = b"") -> Scan:
         self.scans += 1
-        return super().scan(prefix)
+        return super().scan(prefix, least)
 
     def first_key(self, prefix: bytes, least: bytes) -> bytes | None:
         self.seeks += 1
