@@ -46,6 +46,17 @@ class TopicInfo:
     replication: int
 
 
+@dataclass(frozen=True)
+class GroupMember:
+    """A member of a consumer group, as the group's coordinator knows it. `host`: the address its connection comes from, ""
+    where that is not known."""
+
+    client_id: str
+    host: str
+    instance_id: str | None
+    partitions: frozenset[TopicPartition]
+
+
 class Message(Protocol):
     """One message as the client gives it (confluent-kafka's own object satisfies this)."""
 
@@ -235,6 +246,10 @@ class Broker(Protocol):
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """The group's offsets; partitions without one are left out. Waits for transactions that are about to end."""
+        ...
+
+    def members(self, group: str) -> list[GroupMember]:
+        """Who is in the group now, with what each one has; none for a group that is not there."""
         ...
 
     def delete_group(self, group: str) -> None:

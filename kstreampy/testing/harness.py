@@ -27,7 +27,7 @@ from kstreampy.eventtime.window import Window
 from kstreampy.graph import topic as topics
 from kstreampy.runtime.progress import Progress
 from kstreampy.serde.batch import NO_TIMESTAMP
-from kstreampy.state.descriptor import StateDescriptor
+from kstreampy.state.descriptor import MapStateDescriptor, StateDescriptor
 from kstreampy.state.timer import EVENT, PROCESSING
 from kstreampy.testing.clock import VirtualClock
 from kstreampy.testing.draw import Drawing, JobDefinition
@@ -251,6 +251,12 @@ class JobHarness(Trouble):
         """
         with self._acting():
             return self._view.state(uid, state, key, window)
+
+    def broadcast_state(self, uid: str, state: str | MapStateDescriptor, *, task: int = 0) -> Any:
+        """What one of an operator's tasks keeps as broadcast state, as committed: a dict. `state` as for `state`. JobError for an
+        operator, a state or a task that is not there."""
+        with self._acting():
+            return self._view.broadcast_state(uid, state, task)
 
     def state_keys(self, uid: str, name: str) -> list[Any]:
         """The keys for which an operator keeps something under this name, as committed."""

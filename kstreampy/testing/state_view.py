@@ -16,7 +16,8 @@ from kstreampy.graph import topic as topics
 from kstreampy.graph.plan import Stage
 from kstreampy.operators.runtime_context import TaskKeyedStateStore
 from kstreampy.serde.batch import MAX_WATERMARK
-from kstreampy.serde.key import from_typed_bytes, key_of, partition_of, scoped, token
+from kstreampy.serde.key import NO_KEY, from_typed_bytes, key_of, partition_of, scoped, token
+from kstreampy.state.broadcast_state import TaskOperatorStateStore
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.cache import Cache, ValueCache
 from kstreampy.state.descriptor import (
@@ -85,6 +86,18 @@ class StateView:
             return _plain(_handle(owner, state, replica, scope, self._simulation.clock))
         return _plain(self._by_name(stage, owner, state, replica, scope))
 
+    def broadcast_state(self, uid: str, state: str | MapStateDescriptor, task: int) -> Any:
+        """The broadcast state that a task keeps. JobError for an operator, a state or a task that the job does not have."""
+        stage = self._stage(uid)
+        if not 0 <= task < self._tasks(stage):
+            raise JobError(f"operator {uid!r} has no task {task}: it has {self._tasks(stage)}, from 0")
+        replica = self._replica(stage, task)
+        if isinstance(state, MapStateDescriptor):
+            return _plain(TaskOperatorStateStore(uid, replica).get_broadcast_state(state))
+        scope = KeyScope()
+        scope.token = NO_KEY
+        return _plain(self._by_name(stage, f"{uid}/broadcast", state, replica, scope))
+
     def _by_name(self, stage: Stage, uid: str, name: str, replica: KeyedState, scope: KeyScope) -> State:
         full = f"{uid}/{name}"
         if (stage.uid, full) not in self._declared:
@@ -104,7 +117,7 @@ class StateView:
         for partition in range(self._tasks(stage)):
             with self._replica(stage, partition).store.scan(prefix) as rows:
                 found.update((parse(key).typed_key, None) for key, _ in rows)
-        return [key_of(from_typed_bytes(typed)) for typed in found if typed]
+        return [key_of(from_typed_bytes(typed)) for typed in found if typed and typed != NO_KEY]
 
     def timers(self, uid: str, domain: str) -> list[tuple[int, Any]]:
         """(time, key) of the timers that wait, in the order of time."""

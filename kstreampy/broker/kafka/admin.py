@@ -25,7 +25,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka import admin as client
 from confluent_kafka.admin import AdminClient
 
-from kstreampy.broker.broker import Position, TopicInfo, TopicPartition, TopicSpec
+from kstreampy.broker.broker import GroupMember, Position, TopicInfo, TopicPartition, TopicSpec
 from kstreampy.broker.kafka.client import Link
 from kstreampy.broker.kafka.errors import raised
 from kstreampy.errors import BrokerUnavailable, JobError
@@ -260,6 +260,23 @@ class KafkaAdmin:
             for row in rows
             if row.offset >= 0
         }
+
+    def members(self, group: str) -> list[GroupMember]:
+        found = self._each(
+            lambda some, s: self._admin.describe_consumer_groups(some, request_timeout=s),
+            [group],
+            f"describe group {group}",
+            {KafkaError.GROUP_ID_NOT_FOUND},
+        )
+        return [
+            GroupMember(
+                member.client_id,
+                member.host.lstrip("/"),
+                member.group_instance_id,
+                frozenset(TopicPartition(tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
+            )
+            for member in (found[group].members if group in found else ())
+        ]
 
     def delete_group(self, group: str) -> None:
         self._each(

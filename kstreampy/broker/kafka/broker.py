@@ -25,7 +25,8 @@ class KafkaBroker(KafkaAdmin):
     `settings` are the user's own client settings (names without `kafka.`), already checked.
     `group_protocol` "auto" takes KIP-848's "consumer" where the brokers have it (Kafka 4.0 and later) and
     "classic" elsewhere. `session_timeout_ms` is used by classic groups; in the other protocol the broker
-    owns it. `timeout_s` bounds every call that waits for an answer."""
+    owns it. `member_id` is the client id of those who join groups, where that is another. `timeout_s` bounds
+    every call that waits for an answer."""
 
     transactional = True
 
@@ -35,6 +36,7 @@ class KafkaBroker(KafkaAdmin):
         settings: Mapping[str, str] | None = None,
         *,
         client_id: str = "kstreampy",
+        member_id: str | None = None,
         group_protocol: GroupProtocol = "auto",
         session_timeout_ms: int | None = None,
         transaction_timeout_ms: int = 30_000,
@@ -44,6 +46,7 @@ class KafkaBroker(KafkaAdmin):
             bootstrap_servers,
             settings or {},
             client_id=client_id,
+            member_id=member_id,
             timeout_s=timeout_s,
             session_timeout_ms=session_timeout_ms,
             transaction_timeout_ms=transaction_timeout_ms,

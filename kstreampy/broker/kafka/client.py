@@ -182,12 +182,15 @@ class Link:
         settings: Mapping[str, str],
         *,
         client_id: str,
+        member_id: str | None = None,
         timeout_s: float,
         session_timeout_ms: int | None,
         transaction_timeout_ms: int,
     ) -> None:
         self.bootstrap = bootstrap
         self.client_id = client_id
+        self.member_id = member_id or client_id
+        """What members of groups call themselves: others see it."""
         self.timeout_s = timeout_s
         self.health = Health(bootstrap)
         self._user = dict(settings)
@@ -241,6 +244,7 @@ class Link:
                 conf["heartbeat.interval.ms"] = max(1, min(3000, self._session_timeout_ms // 4))
             conf.update(self._common(_PRODUCER_ONLY | {"group.remote.assignor"}))
         conf["group.id"] = group
+        conf["client.id"] = self.member_id
         if instance_id is not None:
             conf["group.instance.id"] = instance_id
         return conf

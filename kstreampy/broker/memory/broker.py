@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from kstreampy.broker.broker import Position, RebalanceListener, TopicInfo, TopicPartition, TopicSpec
+from kstreampy.broker.broker import GroupMember, Position, RebalanceListener, TopicInfo, TopicPartition, TopicSpec
 from kstreampy.broker.memory.cluster import MemoryCluster
 from kstreampy.broker.memory.consumer import MemoryConsumer
 from kstreampy.broker.memory.log import Topic
@@ -123,6 +123,16 @@ class MemoryBroker:
             known = self._cluster.groups.get(group)
             offsets = {} if known is None else known.offsets
             return {partition: offsets[partition] for partition in partitions if partition in offsets}
+
+    def members(self, group: str) -> list[GroupMember]:
+        """They have no addresses: whoever can see them is in the same process."""
+        with self._cluster.lock:
+            known = self._cluster.groups.get(group)
+            if known is None:
+                return []
+            return [
+                GroupMember("", "", member.instance_id, frozenset(known.owned(member))) for member in known.members
+            ]
 
     def delete_group(self, group: str) -> None:
         with self._cluster.lock:

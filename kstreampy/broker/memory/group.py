@@ -144,6 +144,10 @@ class Group:
         self._owners.update(dict.fromkeys(new, member))
         return new
 
+    def owned(self, member: Member) -> list[TopicPartition]:
+        """What the member has now, which may differ from its target."""
+        return [partition for partition, owner in self._owners.items() if owner is member]
+
     def let_go(self, member: Member, partitions: Iterable[TopicPartition]) -> None:
         for partition in partitions:
             if self._owners.get(partition) is member:

@@ -51,7 +51,9 @@ def test_clamped_to_the_limit():
 
 
 def test_failing_names_the_record():
-    with pytest.raises(RecordError, match=r"source: the timestamp 1101 lies 101 ms in the future.*max_future_ms is 100") as e:
+    with pytest.raises(
+        RecordError, match=r"source: the timestamp 1101 lies 101 ms in the future.*max_future_ms is 100"
+    ) as e:
         guard("fail").check("source", batch(10, NOW + 101, 9_999))
     assert (e.value.index, e.value.step) == (1, "source")
 
