@@ -13,6 +13,7 @@ from .options import takes_settings
 from .plan import plan
 from .report import reported
 from .run import run
+from .state import get, list_keys
 
 app = typer.Typer(
     name="kstreampy",
@@ -44,6 +45,11 @@ app.command()(reported(takes_settings(run)))
 app.command()(reported(takes_settings(plan)))
 app.command()(reported(takes_settings(config)))
 app.command()(reported(broker))
+
+state = typer.Typer(help="Ask a running job for what it keeps by key.", no_args_is_help=True, rich_markup_mode=None)
+state.command("get")(reported(takes_settings(get)))
+state.command("list")(reported(takes_settings(list_keys)))
+app.add_typer(state, name="state")
 
 
 def main() -> None:

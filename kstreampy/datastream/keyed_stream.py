@@ -18,6 +18,7 @@ from kstreampy.datastream.drawn import DataStreamSink
 from kstreampy.datastream.interval_join import IntervalJoin, IntervalJoined
 from kstreampy.datastream.key_selection import KeySelection, selection
 from kstreampy.datastream.partition_windowed_stream import PartitionWindowedStream
+from kstreampy.datastream.queryable_state import QueryableStateStream, queryable_node
 from kstreampy.datastream.sink import add_sink_node
 from kstreampy.datastream.stream import DataStream
 from kstreampy.datastream.windowed_stream import WindowedStream
@@ -53,6 +54,8 @@ from kstreampy.operators.keyed import (
     extreme_of,
 )
 from kstreampy.operators.timer import TimedProcessOperator, has_on_timer
+from kstreampy.state.descriptor import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
+from kstreampy.state.layout import check_name
 
 
 class KeyedStream(DataStream):
@@ -232,6 +235,28 @@ class KeyedStream(DataStream):
     def full_window_partition(self) -> PartitionWindowedStream:
         """All elements of a key as one window, which ends with the input. (Not in PyFlink.)"""
         return PartitionWindowedStream(self, is_keyed=True)
+
+    def as_queryable_state(
+        self, queryable_state_name: str, state_descriptor: ValueStateDescriptor | ReducingStateDescriptor | None = None
+    ) -> QueryableStateStream:
+        """Keeps the latest value of each key, or with a `ReducingStateDescriptor` what all of them were reduced to, under a
+        public name that anybody can ask the workers for (`GET /state/<name>/<key>`). A value of None removes what is kept.
+        Nothing follows. `JobError`, when the job is made, for a name that another state has. Its uid is
+        `queryable-<name>` unless it is given another. (Not in PyFlink.)
+
+        Deprecated: all keyed state can be asked for, as `<uid>/<state name>`.
+        """
+        warnings.warn(
+            "as_queryable_state: all keyed state can be asked for, as <uid>/<state name>",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        descriptor: StateDescriptor | None = state_descriptor
+        if descriptor is None:
+            descriptor = ValueStateDescriptor(check_name(queryable_state_name), self.get_type())
+        node = queryable_node(self._input(), queryable_state_name, descriptor)
+        self._add(node)
+        return QueryableStateStream(node, queryable_state_name, descriptor)
 
     def add_sink(self, sink_func: SinkFunction) -> DataStreamSink:
         """As on a `DataStream`; the function may use keyed state, got in `open`."""

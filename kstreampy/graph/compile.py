@@ -63,8 +63,17 @@ def compile_plan(
         )
     if not derive_uids:
         _require_uids(nodes)
+    _check_public_names(nodes)
     drawn = sorted({*graph.nodes, *nodes}, key=lambda node: node.number)
     return _Compiler(nodes, name, application_id, key_groups, _uids(drawn), parameters or {}).plan()
+
+
+def _check_public_names(nodes: list[Node]) -> None:
+    """JobError for two queryable states of one name."""
+    public = Counter(node.queryable[0] for node in nodes if isinstance(node, StepNode) and node.queryable is not None)
+    for name, times in public.items():
+        if times > 1:
+            raise JobError(f"{times} queryable states are named {name!r}: a public name is unique in a job")
 
 
 def _require_uids(nodes: list[Node]) -> None:

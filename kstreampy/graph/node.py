@@ -64,8 +64,8 @@ class StepNode(Node):
     stateful: bool = False
     timers: bool = False
     """It may set timers; it is stateful then."""
-    queryable: str | None = None
-    """The public name of the state that it keeps (`as_queryable_state`)."""
+    queryable: tuple[str, str] | None = None
+    """The public name of the state that it keeps for others to ask for, and the state's own name."""
     terminal: bool = False
     coerce: bool = False
     """Its results are brought to `type_info`, which the author declared for it."""

@@ -31,8 +31,8 @@ class Step:
     explicit_uid: bool = True
     timers: bool = False
     """It may set timers: its stage has a timers topic."""
-    queryable: str | None = None
-    """The public name of the state that it keeps, which is its name in the step too."""
+    queryable: tuple[str, str] | None = None
+    """The public name of the state that it keeps for others to ask for, and the state's own name."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from kstreampy.errors import JobError
 from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
-from kstreampy.observe.state_page import StatePages
+from kstreampy.observe.state_page import FORWARDED, StatePages
 
 _log = logging.getLogger(__name__)
 
@@ -132,15 +132,13 @@ class _Handler(BaseHTTPRequestHandler):
             challenge = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}
             self._send(status, "application/json", json.dumps({"error": reason}).encode() + b"\n", challenge)
             return
-        status, answer = states.answer(path, query, forwarded="X-Kstreampy-Forwarded" in self.headers)
+        status, answer = states.answer(path, query, forwarded=FORWARDED in self.headers)
         self._send(status, "application/json", msgspec.json.encode(answer) + b"\n", {"Cache-Control": "no-store"})
 
     def _send_json(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
         self._send(status, "application/json", json.dumps(answer).encode() + b"\n")
 
-    def _send(
-        self, status: HTTPStatus, content_type: str, body: bytes, more: Mapping[str, str] = _NO_HEADERS
-    ) -> None:
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes, more: Mapping[str, str] = _NO_HEADERS) -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

@@ -15,7 +15,11 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+
+FORWARDED: Final = "X-Kstreampy-Forwarded"
+"""The header of a question that one worker asks another."""
 
 
 class Answer(Protocol):

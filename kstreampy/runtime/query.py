@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from kstreampy.errors import KStreamError
 from kstreampy.serde.batch import Token
-from kstreampy.state.query import KeyRange, Row, StateQuery
+from kstreampy.state.query import ALL_KEYS, KeyRange, Row, StateQuery
 
 if TYPE_CHECKING:
     from kstreampy.runtime.assignment import Assignment
@@ -49,7 +49,7 @@ class Question:
     """As the task names it, `<uid>/<name>`."""
     tasks: tuple[int, ...]
     token: Token | None = None
-    keys: KeyRange = KeyRange()
+    keys: KeyRange = ALL_KEYS
     limit: int = MOST_ROWS
     live: bool = False
 

@@ -17,7 +17,7 @@ from kstreampy.graph.plan import Plan, Stage
 from kstreampy.runtime.query import MOST_ROWS, QueryError, Question, TaskAnswer, WorkerAnswer
 from kstreampy.serde.batch import Token
 from kstreampy.serde.key import from_typed_bytes, key_of, partition_of, token
-from kstreampy.state.query import KeyRange, Row, place_of
+from kstreampy.state.query import ALL_KEYS, KeyRange, Row, place_of
 
 _PARAMETERS: Final = frozenset({"key", "key_type", "prefix", "from", "to", "after", "limit", "live"})
 _OF_LISTINGS: Final = frozenset({"prefix", "from", "to", "after", "limit"})
@@ -37,7 +37,7 @@ class Target:
     """The keys of the stage are placed by something we cannot ask: any task may have one."""
     parameters: Mapping[str, str]
     token: Token | None = None
-    keys: KeyRange = KeyRange()
+    keys: KeyRange = ALL_KEYS
     limit: int = _LIMIT
     live: bool = False
     tasks: tuple[int, ...] | None = None
@@ -52,7 +52,7 @@ class Target:
 def names(plan: Plan) -> dict[str, Any]:
     """What can be asked for, as far as the plan knows."""
     steps = [step for stage in plan.stages for step in stage.steps() if step.stateful]
-    public = {step.queryable: f"{step.uid}/{step.queryable}" for step in steps if step.queryable is not None}
+    public = {step.queryable[0]: f"{step.uid}/{step.queryable[1]}" for step in steps if step.queryable is not None}
     return {"names": public, "operators": sorted({step.uid for step in steps})}
 
 
@@ -226,7 +226,7 @@ def answer_of(said: Any) -> WorkerAnswer:
             TaskAnswer(one["task"], [_row(row) for row in one["rows"]], one["more"], one["checkpoint"])
             for one in said["answers"]
         ]
-        return WorkerAnswer(answers, list(said["elsewhere"]), {task: why for task, why in said["absent"]})
+        return WorkerAnswer(answers, list(said["elsewhere"]), dict(said["absent"]))
     except (KeyError, TypeError, ValueError) as error:
         raise QueryError(
             HTTPStatus.SERVICE_UNAVAILABLE, f"another worker answers in a form that this one does not know: {error!r}"

@@ -4,13 +4,14 @@ In here: `StateService`, behind the pages `/state…` of a worker, and `ask`, wh
 who may ask (`observe/http.py`), the form of requests (`query_form.py`), what waits for the driver (`query.py`).
 
 Any worker answers for all keys: which worker has a task is known from the stage's consumer group, whose members call
-themselves `<application id>@<host>:<port>`, as their HTTP servers are reached (`address_name`). A worker that was asked by another
-one answers for its own tasks only, so that no question goes round in circles.
+themselves `<application id>@<host>:<port>`, as their HTTP servers are reached (`member_name`). A worker that was asked by
+another one answers for its own tasks only, so that no question goes round in circles.
 """
 
 from __future__ import annotations
 
 import http.client
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,13 +23,13 @@ import msgspec
 from kstreampy.broker.broker import Broker, GroupMember
 from kstreampy.errors import KStreamError
 from kstreampy.graph.plan import Plan
+from kstreampy.observe.state_page import FORWARDED
 from kstreampy.runtime.layout import Layout, StageLayout
 from kstreampy.runtime.query import PATIENCE_S, QueryDesk, QueryError, Question, TaskAnswer, WorkerAnswer
 from kstreampy.runtime.query_form import Target, answer_of, listing, names, one_key, question_of, read_request, told
 from kstreampy.runtime.settings import Settings
 
-FORWARDED: Final = "X-Kstreampy-Forwarded"
-"""The header of a question that one worker asks another."""
+_log = logging.getLogger(__name__)
 
 _REMEMBERED_S: Final = 1.0
 _ANY_HOST: Final = "*"
@@ -116,6 +117,9 @@ class StateService:
             return error.status, {"error": str(error)}
         except KStreamError as error:  # the broker's
             return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
+        except Exception as error:
+            _log.exception("a question for state failed")
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}
 
     def _got(self, path: str, query: str, *, forwarded: bool) -> Any:
         if self._open is None:
@@ -148,9 +152,7 @@ class StateService:
             raise QueryError(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(sorted(set(absent.values()))))
         return answers
 
-    def _asked(
-        self, address: Address, target: Target, tasks: Iterable[int], reasons: dict[int, str]
-    ) -> WorkerAnswer:
+    def _asked(self, address: Address, target: Target, tasks: Iterable[int], reasons: dict[int, str]) -> WorkerAnswer:
         """Of another worker; nothing, and in `reasons` why, when it does not answer. QueryError when it says what all workers
         would say."""
         wanted = sorted(tasks)
@@ -203,6 +205,4 @@ def owners_among(layout: StageLayout, members: Iterable[GroupMember]) -> dict[in
 
 
 def _unowned(layout: StageLayout, task: int) -> str:
-    return (
-        f"no worker that serves HTTP has task {layout.stage.uid}/{task} now: it is moving, or its worker has no http_port"
-    )
+    return f"no worker that serves HTTP has task {layout.stage.uid}/{task} now: it is moving, or its worker has no http_port"

@@ -85,6 +85,9 @@ class KeyRange:
         return self.prefix is not None and not place[1].startswith(self.prefix)
 
 
+ALL_KEYS = KeyRange()
+
+
 @dataclass(frozen=True)
 class Row:
     """One key and what is kept for it, as JSON shows it."""
