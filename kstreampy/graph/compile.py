@@ -10,6 +10,7 @@ Not in here: names and settings of topics (`topic.py`), and how a plan is shown 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial

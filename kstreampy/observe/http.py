@@ -45,9 +45,13 @@ class HttpServer:
         self, host: str, port: int, metrics: Metrics, health: Health, states: StatePages | None = None
     ) -> None:
         """Without `states` there are no pages of state."""
-        handler = type("Handler", (_Handler,), {"metrics": metrics, "health": health, "states": states})
+
+        class Handler(_Handler):
+            """This server's own."""
+
+        Handler.metrics, Handler.health, Handler.states = metrics, health, states
         try:
-            self._server = _Server((host, port), handler)
+            self._server = _Server((host, port), Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise JobError(
@@ -55,6 +59,7 @@ class HttpServer:
                 "choose another --http-port or http_host, or --http-port 0 for none"
             ) from None
         self.host, self.port = str(self._server.server_address[0]), int(self._server.server_address[1])
+        Handler.host = self.host
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             kwargs={"poll_interval": 0.1},
@@ -93,6 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
     metrics: ClassVar[Metrics]
     health: ClassVar[Health]
     states: ClassVar[StatePages | None]
+    host: ClassVar[str]
+    """The address that the server listens on."""
     timeout = 10
     server_version = "kstreampy"
     sys_version = ""
@@ -126,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json(status, {name: not reasons, "reasons": reasons})
 
     def _send_state(self, states: StatePages, path: str, query: str) -> None:
-        refusal = states.refusal(str(self.server.server_address[0]), self.headers)
+        refusal = states.refusal(self.host, self.headers)
         if refusal is not None:
             status, reason = refusal
             challenge = {"WWW-Authenticate": "Bearer"} if status is HTTPStatus.UNAUTHORIZED else {}

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-
 FORWARDED: Final = "X-Kstreampy-Forwarded"
 """The header of a question that one worker asks another."""
+
+
+class Headers(Protocol):
+    def get(self, name: str, default: str, /) -> str: ...
 
 
 class Answer(Protocol):
@@ -35,7 +37,7 @@ class StatePages:
     answer: Answer
     token: str | None = None
 
-    def refusal(self, bound_host: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str] | None:
+    def refusal(self, bound_host: str, headers: Headers) -> tuple[HTTPStatus, str] | None:
         """Why a request is not answered; None when it is. `bound_host` is the address that the server listens on."""
         if self.token is not None:
             scheme, _, sent = headers.get("Authorization", "").partition(" ")

@@ -99,7 +99,7 @@ class PaneOperator(Operator):
     def open(self, context: TaskContext) -> None:
         state = keyed_state(self.step, context)
         self.context = context
-        self.watermark = context.watermark
+        self.watermark = context.step_watermarks.get(self.uid, context.watermark)
         function = self.spec.function
         functions: list[Any] = [*self.aggregate.functions(), *([] if function is None else [function])]
         runtime_context = WindowRuntimeContext(self.step, self.uid, context, state)
@@ -247,6 +247,7 @@ class PaneOperator(Operator):
 
     def advance(self, watermark: int) -> None:
         before, self.watermark = self.watermark, watermark
+        self.context.step_watermarks[self.uid] = watermark
         if watermark >= self.due:
             for fired in self.firing.fire(before, watermark):
                 self.results.emit(fired)

@@ -105,7 +105,8 @@ class Task:
             self.to(Status.FINISHED)
 
     def _step_uids(self) -> set[str]:
-        return {step.uid for step in self.layout.stage.steps()}
+        """Of those that may keep a position: routes do not, and a source's has the source's uid, which may also be a split's."""
+        return {step.uid for step in self.layout.stage.steps() if step.topic is None}
 
     def process(self, chunk: Chunk) -> None:
         """Everything of a chunk goes through the chain, then the watermark that came with it: from other stages, or from a

@@ -11,7 +11,7 @@ by their typed bytes. Entries lie by the length of their typed key first, so a l
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from heapq import merge
@@ -36,7 +36,7 @@ Place: TypeAlias = tuple[int, Any, bytes]
 """Where a key stands in the order of keys."""
 
 _TEXT, _NUMBER, _OTHER = range(3)
-_Rows: TypeAlias = Iterator[tuple[Place, bytes]]
+_Places: TypeAlias = Generator[tuple[Place, bytes]]
 
 
 def place_of(typed_key: bytes) -> Place:
@@ -72,7 +72,7 @@ class KeyRange:
         bounds = [bound for bound in (self.prefix, self.least) if bound is not None]
         floor: Place = (_TEXT, "", b"")
         if kind is not None:
-            floor = (kind, max(bounds, default="" if kind == _TEXT else -(2**63)), b"")  # type: ignore[type-var]
+            floor = (kind, max(bounds, default="" if kind == _TEXT else -(2**63)), b"")
         return floor if self.after is None else max(floor, place_of(self.after))
 
     def ends_before(self, place: Place) -> bool:
@@ -191,7 +191,7 @@ class StateQuery:
 
     # Keys
 
-    def _places(self, keys: KeyRange) -> _Rows:
+    def _places(self, keys: KeyRange) -> _Places:
         """The keys of a range in order, those that may have something."""
         floor = keys.floor()
         walks = [self._walk(group, keys, floor) for group in self._groups(keys.kind(), floor)]
@@ -207,9 +207,9 @@ class StateQuery:
                     yield place, typed
         finally:
             for walk in walks:
-                walk.close()  # type: ignore[attr-defined]  # a generator, with an open scan
+                walk.close()  # it may have an open scan
 
-    def _bounded(self, places: _Rows, keys: KeyRange) -> _Rows:
+    def _bounded(self, places: Iterator[tuple[Place, bytes]], keys: KeyRange) -> _Places:
         for place, typed in places:
             if keys.ends_before(place):
                 return
@@ -247,11 +247,11 @@ class StateQuery:
         found = [key for key in (stored, *self._behind_keys[at : at + 1]) if key is not None]
         return min(found, default=None)
 
-    def _walk(self, group: tuple[bytes, bytes, bytes], keys: KeyRange, floor: Place) -> _Rows:
+    def _walk(self, group: tuple[bytes, bytes, bytes], keys: KeyRange, floor: Place) -> _Places:
         base, least, past = group
         return self._bounded(self._stored(base, least, past, floor), keys)
 
-    def _stored(self, base: bytes, least: bytes, past: bytes, floor: Place) -> _Rows:
+    def _stored(self, base: bytes, least: bytes, past: bytes, floor: Place) -> _Places:
         skip = len(self._prefix)
         with closing(self._entries(base, base + least)) as entries:
             for typed, _ in groupby(entries, lambda entry: split_prefixed(entry[0][skip:])[0]):
@@ -261,7 +261,7 @@ class StateQuery:
                 if place >= floor:
                     yield place, typed
 
-    def _entries(self, prefix: bytes, least: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _entries(self, prefix: bytes, least: bytes) -> Generator[tuple[bytes, bytes]]:
         """The committed entries whose raw keys begin with `prefix`, from `least` on, ascending."""
         behind = self._behind
         keys = self._behind_keys

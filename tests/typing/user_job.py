@@ -19,6 +19,10 @@ from kstreampy.common import (
     WatermarkStrategy,
 )
 from kstreampy.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
+    AsyncRetryStrategy,
+    CachedDataStream,
     CheckpointConfig,
     CheckpointingMode,
     CloseableIterator,
@@ -55,6 +59,14 @@ LARGE = OutputTag("large", Types.TUPLE([Types.STRING(), Types.LONG()]))
 def parse(line: str) -> Order:
     user, price = line.split(",")
     return user, int(price)
+
+
+class Rates(AsyncFunction):
+    async def async_invoke(self, value: Order) -> list[float]:
+        return [value[1] * 1.1]
+
+    def timeout(self, value: Order) -> list[float]:
+        return []
 
 
 class Vat(MapFunction):
@@ -173,6 +185,10 @@ def draw(env: StreamExecutionEnvironment) -> None:
     stamped = cleaned.process(Stamped())
     stamped.project(0).print_to_err()
     assert_type(stamped.get_side_output(LARGE), DataStream)
+    again = AsyncRetryStrategy.fixed_delay(3, 100, None, lambda error: isinstance(error, OSError))
+    asked = AsyncDataStream.ordered_wait_with_retry(cleaned, Rates(), Duration.of_seconds(5), again, 50, Types.DOUBLE())
+    assert_type(asked.uid("rates"), DataStream)
+    assert_type(AsyncDataStream.unordered_wait(keyed, Rates(), 5_000), DataStream)
 
 
 def run() -> None:
@@ -189,6 +205,11 @@ def run() -> None:
     with stream.execute_and_collect() as results:
         for result in results:
             print(result)
+    assert_type(stream.collect_async(), CloseableIterator)
+    stream.collect_async(DataStream.Collector())
+    cached = stream.cache()
+    assert_type(cached, CachedDataStream)
+    cached.invalidate()
     print(len(stream.execute_and_collect(limit=2)), len(stream.execute_and_collect("name", 2)))
     print(stream.key_by(lambda value: value).execute_and_collect(limit=1)[0])
 

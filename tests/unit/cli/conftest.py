@@ -32,7 +32,7 @@ class Job:
         return None
 
 
-def run_worker(plan, settings, *, connect, stop, metrics, health):
+def run_worker(plan, settings, *, connect, stop, metrics, health, states):
     work(settings, stop, health)
 
 

@@ -74,7 +74,7 @@ def test_index_tasks_and_what_is_not_there(server: HttpServer, health: Health) -
     index = ask(server, "/")[2]
     assert all(page in index for page in ("/metrics", "/live", "/ready", "/tasks"))
     status, answer = ask_json(server, "/nothing")
-    assert (status, answer["pages"]) == (404, ["/metrics", "/live", "/ready", "/tasks"])
+    assert (status, answer["pages"]) == (404, ["/metrics", "/live", "/ready", "/tasks", "/state"])
     assert ask(server, "/metrics", "HEAD")[2] == ""
     assert ask(server, "/metrics", "POST")[0] == 501
 
