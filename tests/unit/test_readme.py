@@ -22,7 +22,7 @@ import kstreampy.datastream
 import kstreampy.datastream.state
 from kstreampy import errors
 from kstreampy.broker.embedded import free_port, installed
-from kstreampy.datastream import RuntimeContext
+from kstreampy.common import JobClient
 from kstreampy.errors import KStreamError
 from kstreampy.observe.function_metric import LABELS
 from kstreampy.observe.metrics import Metrics
@@ -245,7 +245,7 @@ def test_what_is_not_there_yet_is_not_there() -> None:
     homes: dict[str, Any] = {
         **vars(kstreampy.datastream),
         **vars(kstreampy.datastream.state),
-        "RuntimeContext": RuntimeContext,
+        "JobClient": JobClient,
     }
     found = [
         name for name in names_in("What is not there yet") if hasattr(homes[name.split(".")[0]], name.split(".")[1])
