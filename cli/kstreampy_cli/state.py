@@ -12,13 +12,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 import typer
 
+from kstreampy.datastream.launch import Job
 from kstreampy.errors import BrokerUnavailable, JobError
 from kstreampy.runtime.connect import broker_factory
 from kstreampy.runtime.query_route import Address, addresses, ask
 from kstreampy.runtime.settings import Settings
 
 from .invocation import Invocation
-from .options import JobFile, Overrides
+from .options import Arguments, JobFile, Overrides
 
 _PANEL: Final = "Which state"
 
@@ -41,19 +42,22 @@ def get(
     name: _Name,
     key: Annotated[str, typer.Argument(metavar="KEY", help="The key.", show_default=False)],
     *,
+    arguments: Arguments = None,
     key_type: _KeyType = "str",
     live: _Live = False,
     at: _At = None,
     overrides: Overrides,
 ) -> None:
     """Show what a running job keeps for one key, as JSON."""
-    _ask_for(job, overrides, at, name, {"key": key, "key_type": key_type, "live": live})
+    invocation = Invocation(job, tuple(arguments or ()), overrides)
+    _ask_for(invocation, at, name, {"key": key, "key_type": key_type, "live": live})
 
 
 def list_keys(
     job: JobFile,
     name: _Name,
     *,
+    arguments: Arguments = None,
     prefix: _Text = None,
     least: Annotated[str | None, typer.Option("--from", help="First key.", rich_help_panel=_PANEL)] = None,
     most: Annotated[str | None, typer.Option("--to", help="Last key.", rich_help_panel=_PANEL)] = None,
@@ -66,26 +70,21 @@ def list_keys(
 ) -> None:
     """List what a running job keeps, in the order of keys, as JSON."""
     asked = {"prefix": prefix, "from": least, "to": most, "after": after, "limit": limit}
-    _ask_for(job, overrides, at, name, {**asked, "key_type": key_type, "live": live})
+    invocation = Invocation(job, tuple(arguments or ()), overrides)
+    _ask_for(invocation, at, name, {**asked, "key_type": key_type, "live": live})
 
 
-def _ask_for(job: Any, overrides: Overrides, at: str | None, name: str, asked: dict[str, Any]) -> None:
-    invocation = Invocation(job, (), overrides)
+def _ask_for(invocation: Invocation, at: str | None, name: str, asked: dict[str, Any]) -> None:
     drawn = invocation.draw()
     settings = invocation.resolve(drawn).settings
     where = [_parsed(at)] if at is not None else _workers(drawn, settings)
     given = {key: str(value).lower() if value is True else value for key, value in asked.items()}
     query = urlencode({key: value for key, value in given.items() if value is not None and value is not False})
-    status, said = _first_answer(where, f"/state/{_path(name)}?{query}", settings.http_token)
+    status, said = _first_answer(where, f"/state/{quote(name, safe='')}?{query}", settings.http_token)
     if status != HTTPStatus.OK:
         reason = said.get("error", said) if isinstance(said, dict) else said
         raise (BrokerUnavailable if status == HTTPStatus.SERVICE_UNAVAILABLE else JobError)(str(reason))
     typer.echo(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
-
-
-def _path(name: str) -> str:
-    """A public name, or `<uid>/<state name>` of which the second may have slashes."""
-    return quote(name, safe="")
 
 
 def _parsed(text: str) -> Address:
@@ -95,7 +94,7 @@ def _parsed(text: str) -> Address:
     return Address(host, int(port))
 
 
-def _workers(drawn: Any, settings: Settings) -> list[Address]:
+def _workers(drawn: Job, settings: Settings) -> list[Address]:
     if settings.bootstrap_servers is None:
         raise JobError(
             "a job without a broker can be asked only at its own address: give --at HOST:PORT, its http_host and http_port"

@@ -15,7 +15,8 @@ from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.types import Row
 from kstreampy.datastream.collect import CloseableIterator
 from kstreampy.datastream.drawn import DataStreamSink
-from kstreampy.datastream.interval_join import IntervalJoin, IntervalJoined
+from kstreampy.datastream.interval_join import IntervalJoin as Joining
+from kstreampy.datastream.interval_join import IntervalJoined
 from kstreampy.datastream.key_selection import KeySelection, selection
 from kstreampy.datastream.partition_windowed_stream import PartitionWindowedStream
 from kstreampy.datastream.queryable_state import QueryableStateStream, queryable_node
@@ -62,7 +63,7 @@ class KeyedStream(DataStream):
     """A stream by key. A view: each operator on it is a stage of its own, with its own repartition topic and state, unless
     the stream is partitioned already (`DataStreamUtils.reinterpret_as_keyed_stream`)."""
 
-    IntervalJoin = IntervalJoin
+    IntervalJoin = Joining
     IntervalJoined = IntervalJoined
 
     def __init__(self, origin: DataStream, chosen: KeySelection, *, in_place: bool = False) -> None:
@@ -208,11 +209,11 @@ class KeyedStream(DataStream):
 
         return self._step(kind, build, type_info, coerce=False, stateful=True, detail=f"field {position!r}")
 
-    def interval_join(self, other_stream: KeyedStream) -> IntervalJoin:
+    def interval_join(self, other_stream: KeyedStream) -> Joining:
         """Pairs of an element of this stream and one of `other_stream`, of one key, whose event times lie within an interval
         of each other: `.between(lower, upper).process(function)`. TypeError for anything but a `KeyedStream`; `JobError`
         for streams of two environments, and where the declared types of the keys differ. (Not in PyFlink.)"""
-        return IntervalJoin(self, other_stream)
+        return Joining(self, other_stream)
 
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Cuts each key's elements into windows (`kstreampy.datastream.window`). TypeError for anything but a

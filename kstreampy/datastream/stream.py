@@ -20,6 +20,7 @@ from kstreampy.datastream.all_windowed_stream import AllWindowedStream
 from kstreampy.datastream.collecting import Collecting
 from kstreampy.datastream.connectors.base import Sink
 from kstreampy.datastream.drawn import DataStreamSink
+from kstreampy.datastream.joining import Joining
 from kstreampy.datastream.key_selection import selection
 from kstreampy.datastream.partitioning import Partitioning
 from kstreampy.datastream.sink import add_sink_node, sink_to_node
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-class DataStream(Collecting, Writing, Partitioning):
+class DataStream(Collecting, Joining, Writing, Partitioning):
     """A stream of values. Made by the environment's sources and by other streams, never by hand."""
 
     def __init__(self, env: StreamExecutionEnvironment, node: Node, named: Node | None = None) -> None:

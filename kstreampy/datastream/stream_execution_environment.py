@@ -29,6 +29,7 @@ from kstreampy.datastream.connectors.number_seq import NumberSequenceSource
 from kstreampy.datastream.data_stream import DataStream
 from kstreampy.datastream.execution_mode import RuntimeExecutionMode
 from kstreampy.datastream.flink_setting import apply_calls, without_calls
+from kstreampy.datastream.global_table import GlobalTable, TableKey, draw_table
 from kstreampy.datastream.launch import Job
 from kstreampy.errors import JobError
 from kstreampy.graph.compile import compile_plan
@@ -174,6 +175,26 @@ class StreamExecutionEnvironment:
             produced = None if produced_type is None else produced_type()
             return self._source("source", source, watermark_strategy, source_name, type_info, produced)
         raise JobError(f"from_source takes a KafkaSource or a connector's source, not {source!r} (was build() called?)")
+
+    def global_table(
+        self,
+        source: str | KafkaSource | ConnectorSource,
+        key: TableKey | None = None,
+        name: str | None = None,
+    ) -> GlobalTable:
+        """A table that every task has whole and always current, for `join_table` and `left_join_table`. The later row of a key
+        replaces the earlier one; a null value removes the row. What is promised is told in `global_table.py`.
+
+        `source`: the name of a topic with JSON values, read from its beginning, a `KafkaSource`, or a connector's source. A
+        source that is not bounded keeps the job running, also when the streams have ended.
+
+        `key`: what a row's key is. Without it, the record's key as UTF-8 text (or what a `KafkaSource` with a key_value
+        deserializer gives); a `DeserializationSchema` reads the record's key; a function or `KeySelector` gets the row, and
+        then a null value fails the job with a `RecordError`. Sources that are not Kafka need such a one.
+
+        A record without a key fails the job with a `RecordError`. JobError where nothing says what the key is. (Not in
+        Flink; as Kafka Streams' GlobalKTable.)"""
+        return draw_table(self, source, key, name)
 
     def _source(
         self,

@@ -190,7 +190,7 @@ class _Compiler:
             chain = self._chain(last)
             stateful = _stateful(chain)
             stage_uid = self._first_stateful(chain, uid)
-            return [self._stage(stage_uid, Input(node.source, label, strategy), chain, stateful, None)]
+            return [self._stage(stage_uid, Input(node.source, label, strategy, node.is_table), chain, stateful, None)]
         assert isinstance(node.source, ConnectorSource), "a source is topics or a connector"
         tasks = max(1, min(len(node.source.splits()), self.key_groups))
         name = topic.source(self.application_id, uid)
@@ -198,7 +198,8 @@ class _Compiler:
         route = Step(
             uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, node.type_info), topic=name
         )
-        reading = self._stage(uid, Input(ConnectorInput(node.source), label, strategy), (Link(route),), True, tasks)
+        source = Input(ConnectorInput(node.source), label, strategy, node.is_table)
+        reading = self._stage(uid, source, (Link(route),), True, tasks)
         chain = self._chain(last)
         behind = self._stage(
             self._first_stateful(chain, f"{uid}-out"),
@@ -247,7 +248,7 @@ class _Compiler:
         chain = (self._link(node),)
         origin = inputs[0]
         if isinstance(node, PairNode):
-            origin = replace(origin, second=inputs[1], max_drift_ms=node.max_drift_ms)
+            origin = replace(origin, second=inputs[1], max_drift_ms=node.max_drift_ms, is_table=node.is_table)
         if isinstance(node, IterateNode):
             origin = replace(origin, second=replace(inputs[1], feeds_back=True, max_wait_ms=node.max_wait_ms))
         return self._stage(uid, Input(origin, uid), chain, _stateful(chain), self.key_groups)

@@ -54,6 +54,8 @@ class Node:
 class SourceNode(Node):
     source: TopicInput | ConnectorSource | None = None
     strategy: WatermarkStrategy | None = None
+    is_table: bool = False
+    """Of a global table: it holds no watermark back once it was read to its end."""
 
 
 @dataclass(eq=False)
@@ -115,6 +117,8 @@ class PairNode(StepNode):
 
     max_drift_ms: int | None = None
     """How far the event time of one input may be read ahead of the other's; None: as it comes."""
+    is_table: bool = False
+    """The second input is a global table, of which the first one waits until it is there."""
 
 
 @dataclass(eq=False)

@@ -61,6 +61,9 @@ class PackedInput:
     """The other topic of a co-partitioned pair: the second input of a step that has two."""
     max_drift_ms: int | None = None
     """How far the event time of one side of a pair may be read ahead of the other's."""
+    is_table: bool = False
+    """The second topic of a pair is a global table's: the first one is not read before all who send there have a watermark,
+    by which they say that the table was read to its end."""
     feeds_back: bool = False
     """The second input of an iteration's head: its senders lie behind that head. They have no part in its time and its end."""
     max_wait_ms: int = 0
@@ -106,3 +109,5 @@ class Input:
     origin: TopicInput | PackedInput | ConnectorInput
     name: str
     strategy: WatermarkStrategy | None = None
+    is_table: bool = False
+    """Of a global table: each part of it holds no watermark back once it was read to its end."""

@@ -32,7 +32,7 @@ class Alignment:
         self._pairs: list[Assignment] = []
         for assignment in assignments:
             origin = assignment.layout.stage.input.origin
-            if isinstance(origin, PackedInput) and origin.max_drift_ms is not None:
+            if isinstance(origin, PackedInput) and (origin.max_drift_ms is not None or origin.is_table):
                 self._pairs.append(assignment)
             strategy = assignment.layout.stage.input.strategy
             if strategy is not None and strategy.alignment is not None:

@@ -183,7 +183,10 @@ class Assignment:
         self.resources.health.restored(self.uid, task.number)
         self.resources.metrics.restored(self.uid, task.number)
         paused = not self.is_polled or task.status is Status.FINISHED
-        return {tp: Start(task.progress.positions[tp], paused or self._unread(tp)) for tp in task.partitions}
+        held = task.intake.held
+        return {
+            tp: Start(task.progress.positions[tp], paused or tp in held or self._unread(tp)) for tp in task.partitions
+        }
 
     def _unread(self, tp: TopicPartition) -> bool:
         """A partition that the source leaves out (`set_partitions`)."""

@@ -35,6 +35,7 @@ class ConnectorIntake:
         self.readers: dict[str, SplitReader] = {}
         self.silent: set[str] = set()
         """Splits that had nothing when they were last asked."""
+        self.is_table = source.is_table
         self.held: frozenset[str] = frozenset()
         self.time: SourceWatermark[str] = SourceWatermark(self.name, self.strategy, context.time, context.clock)
         self._open_new()
@@ -96,7 +97,7 @@ class ConnectorIntake:
 
     def probe(self, caught_up: CaughtUp) -> None:
         for split, reader in self.readers.items():
-            if reader.finished():
+            if reader.finished() or (self.is_table and split in self.silent):
                 self.time.end(split)
         self.time.probe(lambda split: split in self.silent and split not in self.held)
 

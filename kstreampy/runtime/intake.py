@@ -79,6 +79,7 @@ class TopicIntake:
         strategy = source.strategy
         assign = None if strategy is None else strategy.timestamp_assigner
         self.name = source.name
+        self.is_table = source.is_table
         self.held: frozenset[TopicPartition] = frozenset()
         self.decoder = TopicDecoder(source.name, origin.decode_value, origin.decode_message, assign)
         self.progress = progress
@@ -122,7 +123,7 @@ class TopicIntake:
 
     def probe(self, caught_up: CaughtUp) -> None:
         for tp in self.partitions:
-            if self._has_ended(tp):
+            if self._has_ended(tp) or (self.is_table and caught_up(tp)):
                 self.time.end(tp)
         self.time.probe(lambda tp: tp not in self.held and caught_up(tp))
 
@@ -163,13 +164,14 @@ class PackedIntake:
         }
         """Partition of each side of a pair → who sends there."""
         self.max_drift_ms = source.origin.max_drift_ms
+        self.is_table = source.origin.is_table
         self.sides = {side.topic: number for number, side in enumerate(sides)}
         self.decoders = [PackedDecoder(source.name, side.type_info) for side in sides]
         self.progress = progress
-        self.held: frozenset[Any] = frozenset()
         self.upstream = frozenset(upstream)
         ended = dict.fromkeys(progress.ended_senders, MAX_WATERMARK)
         self.merge = WatermarkMerge(upstream, {**progress.sender_watermarks, **ended}, progress.idle_senders)
+        self.held: frozenset[Any] = self.ahead() if self.is_table else frozenset()
 
     def take(self, chunk: Chunk) -> Iterator[Arrival]:
         """Stops behind the message with which its side of a pair is too far ahead: it is in `held` then."""
@@ -199,7 +201,10 @@ class PackedIntake:
                 return
 
     def ahead(self) -> frozenset[TopicPartition]:
-        """The side that is further ahead of the other than it may be, if one is."""
+        """The side that is further ahead of the other than it may be, if one is; before a table is there, its other side."""
+        if self.is_table:
+            first, table = self.senders
+            return frozenset((first,)) if self.merge.least(self.senders[table]) == NO_TIMESTAMP else frozenset()
         marks = self.active()
         slowest = min(marks.values(), default=NO_TIMESTAMP)
         return frozenset(tp for tp, mark in marks.items() if mark > slowest + (self.max_drift_ms or 0))

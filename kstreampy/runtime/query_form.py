@@ -68,6 +68,9 @@ def read_request(plan: Plan, path: str, query: str, *, forwarded: bool) -> Targe
         if "key" in parameters:
             raise _bad("the key is given twice, in the path and as ?key=")
         parameters["key"] = rest[0]
+    idle = sorted(_OF_LISTINGS & set(parameters))
+    if "key" in parameters and idle:
+        raise _bad(f"one key is asked for, so these mean nothing: {', '.join(idle)}")
     stage = _stage_of(plan, state)
     anywhere = any(step.kind == "reinterpret" for step in stage.steps())
     target = Target(name, stage.uid, state, anywhere, parameters, live=_flag(parameters.get("live", "false")))
@@ -131,8 +134,6 @@ def _check_parameters(parameters: Mapping[str, str], count: int, *, forwarded: b
     unknown = sorted(set(parameters) - known)
     if unknown:
         raise _bad(f"no parameter {', '.join(map(repr, unknown))}: there are {', '.join(sorted(_PARAMETERS))}")
-    if "key" in parameters and not _OF_LISTINGS.isdisjoint(parameters):
-        raise _bad(f"one key is asked for, so these mean nothing: {', '.join(sorted(_OF_LISTINGS & set(parameters)))}")
 
 
 def _flag(text: str) -> bool:

@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 VALUE, LIST, MAP, REDUCING, AGGREGATING = "ValueState", "ListState", "MapState", "ReducingState", "AggregatingState"
 ROLLING = "rolling aggregation"
 TIMELINE = "elements by time"
+TABLE = "global table"
 _SINGLE = frozenset((VALUE, REDUCING, AGGREGATING, ROLLING))
 
 

@@ -175,10 +175,12 @@ class TimelineCache:
     def _stored_keys(self, slice_: Slice) -> Iterator[bytes]:
         if slice_.stored:
             new = {(token, row[0], row[1]) for token, row in slice_.new}
+            prefix, pack = self._slice_prefix(slice_), _PLACE.pack
             for token, rows in slice_.entries.items():
+                of_token = prefix + length_prefixed(typed_bytes(token))
                 for row in rows:
                     if not new or (token, row[0], row[1]) not in new:
-                        yield self._key(slice_, token, row)
+                        yield of_token + pack(row[0] + _SIGN, row[1])
         if not slice_.complete:
             with self._store.scan(self._slice_prefix(slice_)) as found:
                 yield from [key for key, _ in found]

@@ -35,6 +35,22 @@ class GroupLaws:
         assert sorted(message.value() or b"" for message in member.messages) == [b"0", b"1", b"2"]
         assert sorted(p for _, event, named in member.journal for p in named if event == "assigned") == partitions
 
+    def test_members_are_known_with_what_they_have(self, scene: Scene) -> None:
+        partitions = _partitions(scene.topic(partitions=4), count=4)
+        group = scene.name("group")
+        assert scene.broker.members(group) == []
+        first = scene.member(group, [partitions[0].topic], instance_id="one")
+        first.poll_until_assigned(set(partitions))
+        second = scene.member(group, [partitions[0].topic], instance_id="two")
+        poll_until(lambda: _split([first, second], partitions), first.poll, second.poll, waits_for="a fair share")
+        wanted = {"one": first.consumer.assignment(), "two": second.consumer.assignment()}
+        poll_until(
+            lambda: {member.instance_id: set(member.partitions) for member in scene.broker.members(group)} == wanted,
+            first.poll,
+            second.poll,
+            waits_for="the group to tell who has what",
+        )
+
     def test_starts_are_honoured(self, scene: Scene) -> None:
         first, second, third = _partitions(scene.topic(partitions=3), count=3)
         for partition in (first, second, third):

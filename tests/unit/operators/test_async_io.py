@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import time
 from typing import Any
@@ -708,3 +709,27 @@ def test_an_operator_that_is_dropped_leaves_the_loop() -> None:
     del operator
     gc.collect()
     until(lambda: not loop_threads(), "the thread to end")
+
+
+def test_timers_are_precise() -> None:
+    """A wait of 0.3 ms is no whole millisecond."""
+
+    class Quick(AsyncFunction):
+        async def async_invoke(self, value: Any) -> list[float]:
+            times = []
+            for _ in range(100):
+                began = time.perf_counter()
+                await asyncio.sleep(0.0003)
+                times.append(time.perf_counter() - began)
+            return [min(times)]
+
+    with asking(Quick()) as (operator, out):
+        ask(operator, batch(1))
+        assert 0.0003 <= out.values[0] < 0.001
+
+
+def test_the_interpreter_is_left_as_it_was() -> None:
+    before = sys.getswitchinterval()
+    with asking(Given()), asking(Given()):
+        assert sys.getswitchinterval() <= 0.0005
+    assert sys.getswitchinterval() == pytest.approx(before)

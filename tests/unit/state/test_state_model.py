@@ -93,7 +93,9 @@ class Model:
         return singles + sum(map(len, self.list.values())) + sum(map(len, self.map.values()))
 
 
-class AllKinds(RuleBasedStateMachine):
+class Task(RuleBasedStateMachine):
+    """A task over its life: what was committed survives, and nothing else."""
+
     def __init__(self) -> None:
         super().__init__()
         self.now, self.then = Model(), Model()
@@ -142,150 +144,6 @@ class AllKinds(RuleBasedStateMachine):
         self.state.preload([self.scope.token])
         return identity(key)
 
-    @rule(key=KEYS, value=st.none() | VALUES)
-    def update(self, key: Any, value: Any) -> None:
-        at = self.at(key)
-        assert self.value.value() == self.now.value.get(at)
-        self.value.update(value)
-        self.now.value.pop(at, None)
-        if value is not None:
-            self.now.value[at] = value
-
-    @rule(key=KEYS, value=VALUES)
-    def append(self, key: Any, value: Any) -> None:
-        self.now.list.setdefault(self.at(key), []).append(value)
-        self.list.add(value)
-
-    @rule(key=KEYS, values=LISTS)
-    def append_all(self, key: Any, values: list[Any]) -> None:
-        self.now.list.setdefault(self.at(key), []).extend(values)
-        self.list.add_all(values)
-
-    @rule(key=KEYS, values=LISTS)
-    def replace_list(self, key: Any, values: list[Any]) -> None:
-        self.now.list[self.at(key)] = list(values)
-        self.list.update(values)
-
-    @rule(key=KEYS, other=KEYS)
-    def merge_lists(self, key: Any, other: Any) -> None:
-        at, to = self.at(other), self.at(key)
-        self.list.merge_namespaces(token(key), [token(other)])
-        if at != to:
-            self.now.list.setdefault(to, []).extend(self.now.list.pop(at, []))
-
-    @rule(key=KEYS)
-    def read_list(self, key: Any) -> None:
-        at = self.at(key)
-        assert list(self.list.get()) == self.now.list.get(at, [])
-        assert list(self.list) == self.now.list.get(at, [])
-
-    @rule(key=KEYS)
-    def begin_to_read_and_change(self, key: Any) -> None:
-        at = self.at(key)
-        walk = iter(self.list.get())
-        first = next(walk, None)
-        self.list.add("later")
-        expected = self.now.list.setdefault(at, [])
-        assert ([] if first is None else [first, *walk]) == expected
-        expected.append("later")
-
-    @rule(key=KEYS, map_key=MAP_KEYS, value=st.none() | VALUES)
-    def put(self, key: Any, map_key: Any, value: Any) -> None:
-        self.now.map.setdefault(self.at(key), {})[identity(map_key)] = (map_key, value)
-        self.map.put(map_key, value)
-
-    @rule(key=KEYS, pairs=st.dictionaries(MAP_KEYS, VALUES, max_size=4))
-    def put_all(self, key: Any, pairs: dict[Any, Any]) -> None:
-        at = self.at(key)
-        self.map.put_all(pairs)
-        for map_key, value in pairs.items():
-            self.now.map.setdefault(at, {})[identity(map_key)] = (map_key, value)
-
-    @rule(key=KEYS, map_key=MAP_KEYS)
-    def remove(self, key: Any, map_key: Any) -> None:
-        self.now.map.setdefault(self.at(key), {}).pop(identity(map_key), None)
-        self.map.remove(map_key)
-
-    @rule(key=KEYS, map_key=MAP_KEYS)
-    def read_entry(self, key: Any, map_key: Any) -> None:
-        entries = self.now.map.get(self.at(key), {})
-        _, expected = entries.get(identity(map_key), (None, None))
-        assert self.map.get(map_key) == expected
-        assert self.map.contains(map_key) == (identity(map_key) in entries)
-
-    @rule(key=KEYS)
-    def read_map(self, key: Any) -> None:
-        entries = self.now.map.get(self.at(key), {})
-        assert self.map.is_empty() == (not entries)
-        assert {identity(k): (k, v) for k, v in self.map.items()} == entries
-        assert sorted(map(repr, self.map.keys())) == sorted(repr(k) for k, _ in entries.values())
-        assert sorted(map(repr, self.map.values())) == sorted(repr(v) for _, v in entries.values())
-
-    @rule(key=KEYS)
-    def remove_while_reading(self, key: Any) -> None:
-        entries = self.now.map.get(self.at(key), {})
-        seen = []
-        for map_key in self.map:
-            seen.append(map_key)
-            self.map.remove(map_key)
-        assert sorted(map(repr, seen)) == sorted(repr(k) for k, _ in entries.values())
-        entries.clear()
-
-    @rule(key=KEYS, values=LISTS)
-    def reduce(self, key: Any, values: list[Any]) -> None:
-        at = self.at(key)
-        given = list(values)
-        self.reduced.add(given)
-        given.append("not kept")
-        self.reduced.add(None)
-        self.now.reduced.setdefault(at, []).extend(values)
-        got = self.reduced.get()
-        assert got == self.now.reduced[at]
-        assert got is not None
-        got.append("not kept either")
-
-    @rule(key=KEYS, value=VALUES)
-    def collect(self, key: Any, value: Any) -> None:
-        at = self.at(key)
-        self.collected.add(value)
-        self.collected.add(None)
-        expected = self.now.collected.setdefault(at, [])
-        expected.append(value)
-        got = self.collected.get()
-        assert got == (len(expected), expected)
-        got[1].append("not kept")
-
-    @rule(key=KEYS, other=KEYS)
-    def merge(self, key: Any, other: Any) -> None:
-        at, to = self.at(other), self.at(key)
-        self.reduced.merge_namespaces(token(key), [token(other)])
-        self.collected.merge_namespaces(token(key), [token(other)])
-        for model in (self.now.reduced, self.now.collected):
-            if at != to and at in model:
-                model.setdefault(to, []).extend(model.pop(at))
-
-    @rule(key=KEYS, kind=st.sampled_from(["value", "list", "map", "reduced", "collected"]))
-    def clear(self, key: Any, kind: str) -> None:
-        getattr(self.now, kind).pop(self.at(key), None)
-        getattr(self, kind).clear()
-
-    @rule(key=KEYS, kind=st.sampled_from(["value", "reduced", "collected"]))
-    def read(self, key: Any, kind: str) -> None:
-        expected = getattr(self.now, kind).get(self.at(key))
-        handle = getattr(self, kind)
-        got = handle.value() if kind == "value" else handle.get()
-        assert got == ((len(expected), expected) if kind == "collected" and expected is not None else expected)
-
-    @rule()
-    def read_all(self) -> None:
-        for key in (1, True):
-            self.read_list(key)
-            for map_key in (0, False, None):
-                self.read_entry(key, map_key)
-            self.read_map(key)
-            for kind in ("value", "reduced", "collected"):
-                self.read(key, kind)
-
     @rule()
     def checkpoint(self) -> None:
         self.offset += 1
@@ -299,9 +157,14 @@ class AllKinds(RuleBasedStateMachine):
         self.check_nothing_else_is_stored(dict(self.log))
 
     @rule()
-    def another_checkpoint(self) -> None:
-        """As often as that, so that what was forgotten meanwhile is used."""
+    def checkpoint_and_start(self) -> None:
+        """Memory knows nothing of what is stored."""
         self.checkpoint()
+        self.stop_and_start()
+
+    @rule()
+    def start_once_more(self) -> None:
+        self.checkpoint_and_start()
 
     def local(self) -> LocalMeta:
         return LocalMeta("topic", self.offset, self.offset, True, TaskMeta(1, states=self.state.types).encode())
@@ -350,8 +213,179 @@ class AllKinds(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
-TestAllKinds = AllKinds.TestCase
-TestAllKinds.settings = settings(deadline=None, max_examples=150, stateful_step_count=40)
+class Singles(Task):
+    """Values, reduced and aggregated ones: one entry per key."""
+
+    @rule(key=KEYS, value=st.none() | VALUES)
+    def update(self, key: Any, value: Any) -> None:
+        at = self.at(key)
+        assert self.value.value() == self.now.value.get(at)
+        self.value.update(value)
+        self.now.value.pop(at, None)
+        if value is not None:
+            self.now.value[at] = value
+
+    @rule(key=KEYS, values=LISTS)
+    def reduce(self, key: Any, values: list[Any]) -> None:
+        at = self.at(key)
+        given = list(values)
+        self.reduced.add(given)
+        given.append("not kept")
+        self.reduced.add(None)
+        self.now.reduced.setdefault(at, []).extend(values)
+        got = self.reduced.get()
+        assert got == self.now.reduced[at]
+        assert got is not None
+        got.append("not kept either")
+
+    @rule(key=KEYS, value=VALUES)
+    def collect(self, key: Any, value: Any) -> None:
+        at = self.at(key)
+        self.collected.add(value)
+        self.collected.add(None)
+        expected = self.now.collected.setdefault(at, [])
+        expected.append(value)
+        got = self.collected.get()
+        assert got == (len(expected), expected)
+        got[1].append("not kept")
+
+    @rule(key=KEYS, other=KEYS)
+    def merge(self, key: Any, other: Any) -> None:
+        at, to = self.at(other), self.at(key)
+        self.reduced.merge_namespaces(token(key), [token(other)])
+        self.collected.merge_namespaces(token(key), [token(other)])
+        for model in (self.now.reduced, self.now.collected):
+            if at != to and at in model:
+                model.setdefault(to, []).extend(model.pop(at))
+
+    @rule(key=KEYS, kind=st.sampled_from(["value", "reduced", "collected"]))
+    def read(self, key: Any, kind: str) -> None:
+        expected = getattr(self.now, kind).get(self.at(key))
+        handle = getattr(self, kind)
+        got = handle.value() if kind == "value" else handle.get()
+        assert got == ((len(expected), expected) if kind == "collected" and expected is not None else expected)
+
+    @rule(key=KEYS, kind=st.sampled_from(["value", "reduced", "collected"]))
+    def clear(self, key: Any, kind: str) -> None:
+        getattr(self.now, kind).pop(self.at(key), None)
+        getattr(self, kind).clear()
+
+
+class Lists(Task):
+    """Lists against lists."""
+
+    @rule(key=KEYS, values=LISTS, value=VALUES)
+    def add_to_what_is_only_stored(self, key: Any, values: list[Any], value: Any) -> None:
+        self.append_all(key, values)
+        self.checkpoint_and_start()
+        self.append(key, value)
+
+    @rule(key=KEYS, value=VALUES)
+    def append(self, key: Any, value: Any) -> None:
+        self.now.list.setdefault(self.at(key), []).append(value)
+        self.list.add(value)
+
+    @rule(key=KEYS, values=LISTS)
+    def append_all(self, key: Any, values: list[Any]) -> None:
+        self.now.list.setdefault(self.at(key), []).extend(values)
+        self.list.add_all(values)
+
+    @rule(key=KEYS, values=LISTS)
+    def replace_list(self, key: Any, values: list[Any]) -> None:
+        self.now.list[self.at(key)] = list(values)
+        self.list.update(values)
+
+    @rule(key=KEYS, other=KEYS)
+    def merge_lists(self, key: Any, other: Any) -> None:
+        at, to = self.at(other), self.at(key)
+        self.list.merge_namespaces(token(key), [token(other)])
+        if at != to:
+            self.now.list.setdefault(to, []).extend(self.now.list.pop(at, []))
+
+    @rule(key=KEYS)
+    def read_list(self, key: Any) -> None:
+        at = self.at(key)
+        assert list(self.list.get()) == self.now.list.get(at, [])
+        assert list(self.list) == self.now.list.get(at, [])
+
+    @rule(key=KEYS)
+    def begin_to_read_and_change(self, key: Any) -> None:
+        at = self.at(key)
+        walk = iter(self.list.get())
+        first = next(walk, None)
+        self.list.add("later")
+        expected = self.now.list.setdefault(at, [])
+        assert ([] if first is None else [first, *walk]) == expected
+        expected.append("later")
+
+    @rule(key=KEYS)
+    def clear(self, key: Any) -> None:
+        self.now.list.pop(self.at(key), None)
+        self.list.clear()
+
+
+class Maps(Task):
+    """Maps against dicts."""
+
+    @rule(key=KEYS, pairs=st.dictionaries(MAP_KEYS, VALUES, min_size=2), map_key=MAP_KEYS)
+    def change_what_is_only_stored(self, key: Any, pairs: dict[Any, Any], map_key: Any) -> None:
+        self.put_all(key, pairs)
+        self.checkpoint_and_start()
+        self.remove(key, map_key)
+
+    @rule(key=KEYS, map_key=MAP_KEYS, value=st.none() | VALUES)
+    def put(self, key: Any, map_key: Any, value: Any) -> None:
+        self.now.map.setdefault(self.at(key), {})[identity(map_key)] = (map_key, value)
+        self.map.put(map_key, value)
+
+    @rule(key=KEYS, pairs=st.dictionaries(MAP_KEYS, VALUES, max_size=4))
+    def put_all(self, key: Any, pairs: dict[Any, Any]) -> None:
+        at = self.at(key)
+        self.map.put_all(pairs)
+        for map_key, value in pairs.items():
+            self.now.map.setdefault(at, {})[identity(map_key)] = (map_key, value)
+
+    @rule(key=KEYS, map_key=MAP_KEYS)
+    def remove(self, key: Any, map_key: Any) -> None:
+        self.now.map.setdefault(self.at(key), {}).pop(identity(map_key), None)
+        self.map.remove(map_key)
+
+    @rule(key=KEYS, map_key=MAP_KEYS)
+    def read_entry(self, key: Any, map_key: Any) -> None:
+        entries = self.now.map.get(self.at(key), {})
+        _, expected = entries.get(identity(map_key), (None, None))
+        assert self.map.get(map_key) == expected
+        assert self.map.contains(map_key) == (identity(map_key) in entries)
+
+    @rule(key=KEYS)
+    def read_map(self, key: Any) -> None:
+        entries = self.now.map.get(self.at(key), {})
+        assert self.map.is_empty() == (not entries)
+        assert {identity(k): (k, v) for k, v in self.map.items()} == entries
+        assert sorted(map(repr, self.map.keys())) == sorted(repr(k) for k, _ in entries.values())
+        assert sorted(map(repr, self.map.values())) == sorted(repr(v) for _, v in entries.values())
+
+    @rule(key=KEYS)
+    def remove_while_reading(self, key: Any) -> None:
+        entries = self.now.map.get(self.at(key), {})
+        seen = []
+        for map_key in self.map:
+            seen.append(map_key)
+            self.map.remove(map_key)
+        assert sorted(map(repr, seen)) == sorted(repr(k) for k, _ in entries.values())
+        entries.clear()
+
+    @rule(key=KEYS)
+    def clear(self, key: Any) -> None:
+        self.now.map.pop(self.at(key), None)
+        self.map.clear()
+
+
+_SETTINGS = settings(deadline=None, max_examples=100, stateful_step_count=40)
+TestSingles = Singles.TestCase
+TestLists = Lists.TestCase
+TestMaps = Maps.TestCase
+TestSingles.settings = TestLists.settings = TestMaps.settings = _SETTINGS
 
 
 def test_the_model_tells_keys_apart_as_state_does() -> None:

@@ -217,7 +217,7 @@ RANGES = st.one_of(
 )
 
 
-def in_range(key: Any, keys: KeyRange) -> bool:
+def in_range(key: Any, keys: Any) -> bool:
     if keys.prefix is not None and not (type(key) is str and key.startswith(keys.prefix)):
         return False
     for bound, sign in ((keys.least, 1), (keys.most, -1)):
