@@ -244,7 +244,9 @@ class CoGroupedStreams:
             )
         self._inputs = (input1, input2)
 
-    def where(self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None) -> WhereKey:
+    def where(
+        self, key_selector: Callable[[Any], Any] | KeySelector, key_type: TypeInformation | None = None
+    ) -> WhereKey:
         """The key of the first stream. If it is keyed, that key is of no account. TypeError for what cannot select a key."""
         chosen = selection("where", key_selector, (), key_type)
         return WhereKey(_Sides(self._call, self._inputs, self.WithWindow, (chosen,)))

@@ -93,7 +93,9 @@ class Metrics:
         self._cache_bytes = self._gauge("state_cache_bytes", "Estimated size of objects in the state cache")
         self._restore_done = self._gauge("restore_records_done", "Changelog records replayed so far", _TASK)
         self._restore_total = self._gauge("restore_records_total", "Changelog records to replay in all", _TASK)
-        self._timers = self._gauge("timers", "Timers of a task in memory; of very many the later ones wait on disk", _TASK)
+        self._timers = self._gauge(
+            "timers", "Timers of a task in memory; of very many the later ones wait on disk", _TASK
+        )
 
     def _declare_worker(self) -> None:
         self._tasks = self._gauge("tasks", "Tasks that this worker runs", ("stage",))

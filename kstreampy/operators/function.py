@@ -154,7 +154,9 @@ class AggregateFunction(Function):
     @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
         """One accumulator of all that was added to the two. Asked for by windows that merge."""
-        raise JobError(f"{type(self).__name__} has no merge(), which makes one accumulator of two as windows merge: define it")
+        raise JobError(
+            f"{type(self).__name__} has no merge(), which makes one accumulator of two as windows merge: define it"
+        )
 
 
 class MapPartitionFunction(Function):

@@ -131,9 +131,7 @@ class KeyedState:
 
         return self.cache(name, type_description, ValueCache, make)
 
-    def cache(
-        self, name: str, type_description: str, kind: type[C], make: Callable[[Store, bool, int], C]
-    ) -> C:
+    def cache(self, name: str, type_description: str, kind: type[C], make: Callable[[Store, bool, int], C]) -> C:
         """The cache of the state `name`, made by `make(store, complete, max_value_bytes)` where there is none yet.
         JobError as for `value`."""
         cache = self._caches.get(name)

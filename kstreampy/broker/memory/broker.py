@@ -130,9 +130,7 @@ class MemoryBroker:
             known = self._cluster.groups.get(group)
             if known is None:
                 return []
-            return [
-                GroupMember("", "", member.instance_id, frozenset(known.owned(member))) for member in known.members
-            ]
+            return [GroupMember("", "", member.instance_id, frozenset(known.owned(member))) for member in known.members]
 
     def delete_group(self, group: str) -> None:
         with self._cluster.lock:
