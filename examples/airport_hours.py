@@ -10,7 +10,7 @@ Event time is when a flight was scheduled to leave. An hour is an hour anywhere;
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from flights import flights_file, sink
@@ -18,7 +18,7 @@ from flights import flights_file, sink
 from kstreampy.common import Duration, Time, Types, WatermarkStrategy
 from kstreampy.datastream import DataStream, StreamExecutionEnvironment
 from kstreampy.datastream.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
-from kstreampy.datastream.window import CalendarEventTimeWindows, TumblingEventTimeWindows
+from kstreampy.datastream.window import CalendarEventTimeWindows, TimeWindow, TumblingEventTimeWindows
 from kstreampy_connectors.files import FileSource
 
 ZONE = "America/New_York"
@@ -30,47 +30,51 @@ COLUMNS = {
 }
 
 
-class Departures(AggregateFunction):
-    """Flights, those that left, and the sum of their delays in minutes."""
+Totals: TypeAlias = tuple[int, int, int]
+"""Flights, those that left, and the sum of their delays in minutes."""
 
-    def create_accumulator(self) -> tuple[int, int, int]:
+
+class Departures(AggregateFunction):
+    """Adds flights up."""
+
+    def create_accumulator(self) -> Totals:
         return (0, 0, 0)
 
-    def add(self, value: Any, accumulator: tuple[int, int, int]) -> tuple[int, int, int]:
+    def add(self, value: Any, accumulator: Totals) -> Totals:
         flights, departed, delay = accumulator
         if value.dep_delay is None:
             return (flights + 1, departed, delay)
         return (flights + 1, departed + 1, delay + value.dep_delay)
 
-    def get_result(self, accumulator: tuple[int, int, int]) -> tuple[int, int, int]:
+    def get_result(self, accumulator: Totals) -> Totals:
         return accumulator
 
-    def merge(self, acc_a: tuple[int, int, int], acc_b: tuple[int, int, int]) -> tuple[int, int, int]:
+    def merge(self, acc_a: Totals, acc_b: Totals) -> Totals:
         return (acc_a[0] + acc_b[0], acc_a[1] + acc_b[1], acc_a[2] + acc_b[2])
 
 
-def described(key: str, began: str, departures: tuple[int, int, int]) -> dict[str, Any]:
+def described(key: str, began: str, departures: Totals) -> dict[str, Any]:
     flights, departed, delay = departures
     mean = delay / departed if departed else None
     return {"key": key, "began": began, "flights": flights, "cancelled": flights - departed, "delay": mean}
 
 
-class HourOf(ProcessWindowFunction):
+class HourOf(ProcessWindowFunction[Totals, dict[str, Any], str, TimeWindow]):
     """An airport's hour."""
 
     def process(
-        self, key: str, context: ProcessWindowFunction.Context, elements: Iterable[tuple[int, int, int]]
+        self, key: str, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Totals]
     ) -> Iterator[dict[str, Any]]:
         began = datetime.fromtimestamp(context.window().start / 1000, UTC)
         for departures in elements:
             yield described(key, began.isoformat(), departures)
 
 
-class DayOf(ProcessAllWindowFunction):
+class DayOf(ProcessAllWindowFunction[Totals, dict[str, Any], TimeWindow]):
     """A day of the whole city, by its date there."""
 
     def process(
-        self, context: ProcessAllWindowFunction.Context, elements: Iterable[tuple[int, int, int]]
+        self, context: ProcessAllWindowFunction.Context[TimeWindow], elements: Iterable[Totals]
     ) -> Iterator[dict[str, Any]]:
         began = datetime.fromtimestamp(context.window().start / 1000, ZoneInfo(ZONE))
         for departures in elements:
@@ -80,7 +84,8 @@ class DayOf(ProcessAllWindowFunction):
 def scheduled_ms(flight: Any, _: int) -> int:
     """When it was to leave: `time_hour` is the hour in UTC."""
     hour = datetime.fromisoformat(flight.time_hour.replace("Z", "+00:00"))
-    return int(hour.timestamp() * 1000) + flight.minute * 60_000
+    minute: int = flight.minute
+    return int(hour.timestamp() * 1000) + minute * 60_000
 
 
 def flights(env: StreamExecutionEnvironment, path: Path, late: Duration) -> DataStream:

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 from struct import Struct
-from sys import getsizeof
 from typing import Any
 
 from kstreampy.errors import JobError, StateCorrupted
@@ -48,14 +47,14 @@ _SAMPLE = 32
 _FIRST_GUESS_BYTES = 150.0
 _ROW_BYTES = 100
 """Of a row itself, beside its value."""
-_KEY_BYTES = 150
+_KEY_BYTES = 200
 """Of a key in the tables, beside its rows."""
 
 
 class Slice:
     """The elements of one slice of time: those of a key in the order of time, equal times as they came."""
 
-    __slots__ = ("begin", "complete", "end", "entries", "exponent", "new", "stored")
+    __slots__ = ("begin", "complete", "counted", "end", "entries", "exponent", "new", "stored")
 
     def __init__(self, number: int, exponent: int, *, complete: bool) -> None:
         self.exponent = exponent
@@ -67,6 +66,8 @@ class Slice:
         """Rows that are in no checkpoint yet."""
         self.stored = 0
         """How many rows in `entries` have an entry in the changelog, and so leave a tombstone."""
+        self.counted = 0
+        """How many keys of `entries` its cache has counted."""
         self.complete = complete
         """All there is of the slice is in `entries`."""
 
@@ -118,6 +119,10 @@ class TimelineCache:
         self._ends: list[tuple[int, int, Slice]] = []
         self._found = complete
         self._removed: set[bytes] = set()
+        self._changed: dict[int, Slice] = {}
+        """Those that were asked for since the last commit, and so may have new rows; by number."""
+        self._rows_held = self._keys_held = 0
+        """Of all slices, without new rows, and keys of those that changed."""
         self._value_bytes = _FIRST_GUESS_BYTES
         self._written_bytes = _FIRST_GUESS_BYTES
         self._sample_dirty_at = 1
@@ -125,13 +130,16 @@ class TimelineCache:
     # Reading and writing.
 
     def slice(self, number: int) -> Slice:
-        """The slice with the times `number << exponent` up to the next number's; a new one if there is none."""
+        """The slice with the times `number << exponent` up to the next number's, to be added to; a new one if there is none."""
         if not self._found:
             self._find()
-        return self._own.get(number) or self._make(number, self.exponent, complete=True)
+        found = self._own.get(number) or self._make(number, self.exponent, complete=True)
+        self._changed[number] = found
+        return found
 
     def around(self, first_ms: int, last_ms: int) -> list[Slice]:
-        """All slices that may have elements between these times, both included, by their beginning."""
+        """All slices that may have elements between these times, both included, in the order of time; before them those of
+        another length, in no order (`is_mixed`)."""
         if not self._found:
             self._find()
         own = self._own
@@ -141,13 +149,12 @@ class TimelineCache:
         else:
             found = [own[number] for number in sorted(own) if first <= number <= last]
         if self._others:
-            found += [slice_ for slice_ in self._others if slice_.begin <= last_ms and slice_.end > first_ms]
-            found.sort(key=lambda slice_: slice_.begin)
+            return [slice_ for slice_ in self._others if slice_.begin <= last_ms and slice_.end > first_ms] + found
         return found
 
     @property
     def is_mixed(self) -> bool:
-        """There are slices of several lengths: rows of one that begins earlier may be later than those of another."""
+        """There are slices of several lengths."""
         return bool(self._others)
 
     def read(self, slice_: Slice, tokens: Iterable[Token]) -> None:
@@ -158,6 +165,12 @@ class TimelineCache:
             rows = list(self._rows(self._key_prefix(slice_, token)))
             slice_.entries[token] = [row for _, _, row in rows] or _NOTHING
             slice_.stored += len(rows)
+            self._rows_held += len(rows)
+        self._count_keys(slice_)
+
+    def _count_keys(self, slice_: Slice) -> None:
+        self._keys_held += len(slice_.entries) - slice_.counted
+        slice_.counted = len(slice_.entries)
 
     def drop(self, until_ms: int) -> None:
         """Frees the slices of which all times are before `until_ms`."""
@@ -167,8 +180,12 @@ class TimelineCache:
         while ends and ends[0][0] <= until_ms:
             slice_ = heappop(ends)[2]
             self._removed.update(self._stored_keys(slice_))
+            self._rows_held -= slice_.stored
+            self._keys_held -= slice_.counted
             if slice_.exponent == self.exponent:
-                del self._own[slice_.begin >> self.exponent]
+                number = slice_.begin >> self.exponent
+                del self._own[number]
+                self._changed.pop(number, None)
             else:
                 self._others.remove(slice_)
 
@@ -211,6 +228,9 @@ class TimelineCache:
             slices[place] = slice_
             slice_.entries.setdefault(token, []).append(row)
             slice_.stored += 1
+        for slice_ in slices.values():
+            self._rows_held += slice_.stored
+            self._count_keys(slice_)
 
     def _seek(self) -> None:
         least = self.prefix
@@ -270,7 +290,7 @@ class TimelineCache:
         tokens: list[Token] = []
         keys: list[bytes] = []
         values: list[Any] = []
-        for slice_ in self._slices():
+        for slice_ in self._changed.values():
             if slice_.new:
                 prefix, pack = self._slice_prefix(slice_), _PLACE.pack
                 tokens += [token for token, _ in slice_.new]
@@ -288,11 +308,14 @@ class TimelineCache:
     def committed(self) -> None:
         """The entries that `encode_dirty` gave are in the store; nothing was set since."""
         sample: list[tuple[Token, Row]] = []
-        for slice_ in self._slices():
+        for slice_ in self._changed.values():
             if slice_.new:
                 sample = sample or slice_.new[-_SAMPLE:]
                 slice_.stored += len(slice_.new)
+                self._rows_held += len(slice_.new)
                 slice_.new = []
+            self._count_keys(slice_)
+        self._changed = {}
         if sample:
             self._value_bytes = sum([object_bytes(row[2]) for _, row in sample]) / len(sample)
         self._removed = set()
@@ -300,14 +323,17 @@ class TimelineCache:
 
     def dirty_bytes(self) -> int:
         """About how many bytes `encode_dirty` would give; cheap enough for once per turn."""
-        count = sum([len(slice_.new) for slice_ in self._slices()])
+        count = self._new_rows()
         if count >= self._sample_dirty_at:
             self._sample_dirty_at = 2 * count
             self._sample_written()
         return int(count * self._written_bytes) + len(self._removed) * (len(self.prefix) + 30)
 
+    def _new_rows(self) -> int:
+        return sum([len(slice_.new) for slice_ in self._changed.values()])
+
     def _sample_written(self) -> None:
-        slice_ = max(self._slices(), key=lambda slice_: len(slice_.new))
+        slice_ = max(self._changed.values(), key=lambda slice_: len(slice_.new))
         some = slice_.new[-_SAMPLE:]
         tokens, values = [token for token, _ in some], [row[2] for _, row in some]
         try:
@@ -319,12 +345,9 @@ class TimelineCache:
 
     def size_bytes(self) -> int:
         """About how much memory the objects take, from samples."""
-        size = sum(map(len, self._removed))
-        for slice_ in self._slices():
-            rows = slice_.stored + len(slice_.new)
-            size += int(rows * (self._value_bytes + _ROW_BYTES)) + getsizeof(slice_.entries)
-            size += len(slice_.entries) * _KEY_BYTES + getsizeof(slice_.new)
-        return size
+        rows = self._rows_held + self._new_rows()
+        size = rows * (self._value_bytes + _ROW_BYTES) + self._keys_held * _KEY_BYTES
+        return int(size) + len(self._removed) * (len(self.prefix) + _ROW_BYTES)
 
     def evict(self, target_bytes: int) -> None:
         """Forgets keys of the slices until about `target_bytes` are left, those of the earliest slices first. Only after a
@@ -348,6 +371,8 @@ class TimelineCache:
             slice_.entries = dict(islice(slice_.entries.items(), count, None))
             slice_.stored -= rows
             slice_.complete = False
+            self._rows_held -= rows
+            self._count_keys(slice_)
         return freed
 
     def forget(self, *, complete: bool) -> None:
@@ -357,4 +382,6 @@ class TimelineCache:
         self._ends = []
         self._found = complete
         self._removed = set()
+        self._changed = {}
+        self._rows_held = self._keys_held = 0
         self._sample_dirty_at = 1

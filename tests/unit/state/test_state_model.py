@@ -381,7 +381,7 @@ class Maps(Task):
         self.map.clear()
 
 
-_SETTINGS = settings(deadline=None, max_examples=100, stateful_step_count=40)
+_SETTINGS = settings(deadline=None, max_examples=80, stateful_step_count=30)
 TestSingles = Singles.TestCase
 TestLists = Lists.TestCase
 TestMaps = Maps.TestCase
