@@ -33,7 +33,8 @@ from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Token
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.kind import timeline_cache
-from kstreampy.state.timeline import Row, Slice, TimelineCache, rows_between
+from kstreampy.state.slice import Row, Slice, rows_between
+from kstreampy.state.timeline import TimelineCache
 
 _SHORTEST_MS = 32
 """Slices are longer than this: many short ones would cost more than they free."""

@@ -1,7 +1,7 @@
 """Elements that wait for a while: by key and event time, each an entry of its own, freed together as time passes.
 
-In here: `TimelineCache`, the elements of one state in front of the store, and the `Slice`s of time that they lie in. Not in
-here: who meets whom (`operators/interval_join.py`).
+In here: `TimelineCache`, the elements of one state in front of the store. Not in here: the slices of time that they lie in
+(`slice.py`), and who meets whom (`operators/interval_join.py`).
 
 An entry's key:
 
@@ -16,7 +16,6 @@ apart, in the order in which they came.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
@@ -24,17 +23,15 @@ from struct import Struct
 from typing import Any
 
 from kstreampy.errors import JobError, StateCorrupted
-from kstreampy.serde.batch import MAX_WATERMARK, Token
+from kstreampy.serde.batch import Token
 from kstreampy.serde.key import from_typed_bytes, typed_bytes
 from kstreampy.serde.typed import Codec
 from kstreampy.state.cache import MAX_VALUE_BYTES
 from kstreampy.state.encoding import encode_entries, encode_error, shown_key
 from kstreampy.state.layout import length_prefixed, name_prefix, pane_end, pane_prefix, split_prefixed
 from kstreampy.state.object_size import object_bytes
+from kstreampy.state.slice import Row, Slice
 from kstreampy.state.store import Entry, Store
-
-Row = tuple[int, int, Any]
-"""Time in ms, number, value."""
 
 _SIGN = 1 << 63
 _PLACE = Struct(">QI")
@@ -49,49 +46,6 @@ _ROW_BYTES = 100
 """Of a row itself, beside its value."""
 _KEY_BYTES = 200
 """Of a key in the tables, beside its rows."""
-
-
-class Slice:
-    """The elements of one slice of time: those of a key in the order of time, equal times as they came."""
-
-    __slots__ = ("begin", "complete", "counted", "end", "entries", "exponent", "new", "stored")
-
-    def __init__(self, number: int, exponent: int, *, complete: bool) -> None:
-        self.exponent = exponent
-        self.begin = number << exponent
-        self.end = min((number + 1) << exponent, MAX_WATERMARK)
-        """Event time, ms, exclusive (but at the end of time)."""
-        self.entries: dict[Token, list[Row]] = {}
-        self.new: list[tuple[Token, Row]] = []
-        """Rows that are in no checkpoint yet."""
-        self.stored = 0
-        """How many rows in `entries` have an entry in the changelog, and so leave a tombstone."""
-        self.counted = 0
-        """How many keys of `entries` its cache has counted."""
-        self.complete = complete
-        """All there is of the slice is in `entries`."""
-
-    def add(self, token: Token, time_ms: int, value: Any) -> None:
-        """The rows of the token must be in `entries`, unless it has none (`TimelineCache.read`)."""
-        rows = self.entries.get(token)
-        row: Row = (time_ms, 0, value)
-        if not rows:
-            self.entries[token] = [row]
-        elif rows[-1][0] < time_ms:
-            rows.append(row)
-        else:
-            at = bisect_left(rows, (time_ms + 1, -1, None))
-            if at and rows[at - 1][0] == time_ms:
-                row = (time_ms, rows[at - 1][1] + 1, value)
-            rows.insert(at, row)
-        self.new.append((token, row))
-
-
-def rows_between(rows: list[Row], first_ms: int, last_ms: int) -> list[Row]:
-    """Those at `first_ms` to `last_ms`, both included. `rows` are in the order of time, and not empty."""
-    if rows[0][0] >= first_ms and rows[-1][0] <= last_ms:
-        return rows
-    return rows[bisect_left(rows, (first_ms, -1, None)) : bisect_left(rows, (last_ms + 1, -1, None))]
 
 
 class TimelineCache:

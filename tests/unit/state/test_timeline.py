@@ -14,8 +14,9 @@ from kstreampy.state.budget import CacheBudget
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.kind import timeline_cache
 from kstreampy.state.memory import MemoryStore
+from kstreampy.state.slice import rows_between
 from kstreampy.state.task_meta import LocalMeta, TaskMeta
-from kstreampy.state.timeline import TimelineCache, rows_between
+from kstreampy.state.timeline import TimelineCache
 
 
 class Kept(MemoryStore):
