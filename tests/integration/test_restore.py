@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
 PARTITIONS = 2
 USERS = 2_000
 ROUND = 20_000
-_RESTORED = re.compile(r"task total/(\d+): restored (\d+) changelog records")
+_RESTORED = re.compile(r"task total/(\d+): restored (\d+) records of \S+-changelog")
 
 
 class Job:
