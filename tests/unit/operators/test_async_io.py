@@ -31,6 +31,15 @@ from kstreampy.serde.batch import MAX_WATERMARK, Batch
 from tests.unit.operators.asking import ORDERED, UNORDERED, Asking, Gate, asking, done, loop_threads, until
 from tests.unit.operators.standin import Collecting, FailingAt, batch, context, opened
 
+
+@pytest.fixture(scope="module", autouse=True)
+def no_loop_of_others() -> None:
+    """A job that another test let crash leaves its loop when it is collected."""
+    deadline = time.monotonic() + 10
+    while gc.collect() >= 0 and loop_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 BOTH = pytest.mark.parametrize("mode", [ORDERED, UNORDERED])
 
 
