@@ -24,11 +24,11 @@ Start = Callable[..., subprocess.Popen[str]]
 WAITS = """
 def work(settings, stop, health):
     health.started()
-    print("working", settings.state_dir.name, settings.http_port, flush=True)
+    print(f"working {settings.state_dir.name} {settings.http_port}\\n", end="", flush=True)
     stop.wait()
-    print("committed", stop.reason, flush=True)
+    print(f"committed {stop.reason}\\n", end="", flush=True)
 execute()
-print("after", flush=True)
+print("after\\n", end="", flush=True)
 """
 
 
