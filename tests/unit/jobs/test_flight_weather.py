@@ -93,6 +93,7 @@ def collected(job: ModuleType, flights: Path, weather: Path, late: Duration) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_flight_meets_the_weather_of_its_hour(job: ModuleType, expected: Counter[Any]) -> None:
     found = collected(job, job.flights_file(), job.data_file("weather.csv"), Duration.of_days(366))
     assert found == expected
