@@ -65,7 +65,7 @@ class Timers:
         self._run: list[bytes] = []
         self._recent: list[bytes] = []
         self._near: set[bytes] = set()
-        self._new: set[bytes] = set()
+        self._new: dict[bytes, None] = {}
         self._gone: set[bytes] = set()
         self._far: dict[bytes, bool] = {}
         self._horizon: bytes | None = None if complete else b""
@@ -82,7 +82,7 @@ class Timers:
             if tail in self._gone:
                 self._gone.remove(tail)
             else:
-                self._new.add(tail)
+                self._new[tail] = None
         elif self._is_untouched():
             self._take_chunk()
             self.register(time_ms, token, namespace)
@@ -96,8 +96,8 @@ class Timers:
         if horizon is None or tail < horizon:
             if tail in self._near:
                 self._remove(tail)
-                if len(self._run) + len(self._recent) > 2 * len(self._near) + _SLACK:
-                    self._run, self._recent = sorted(self._near, reverse=True), []
+                if self._is_mostly_stale():
+                    self._merge()
         elif self._is_untouched():
             self._take_chunk()
             self.delete(time_ms, token, namespace)
@@ -127,7 +127,7 @@ class Timers:
             if tail in near:
                 near.remove(tail)
                 if tail in new:
-                    new.remove(tail)
+                    del new[tail]
                 else:
                     gone.add(tail)
                 yield _parsed(tail)
@@ -151,9 +151,23 @@ class Timers:
     def _remove(self, tail: bytes) -> None:
         self._near.remove(tail)
         if tail in self._new:
-            self._new.remove(tail)
+            del self._new[tail]
         else:
             self._gone.add(tail)
+
+    def _is_mostly_stale(self) -> bool:
+        return len(self._run) + len(self._recent) > 2 * len(self._near) + _SLACK
+
+    def _merge(self) -> None:
+        """All near ones into `_run`. What is in order already, as timers often come, is merged rather than sorted."""
+        ordered = self._run
+        ordered.reverse()
+        ordered += self._recent
+        ordered.sort()
+        if len(ordered) > len(self._near):  # some were deleted, some of these registered again
+            ordered = [tail for tail in dict.fromkeys(ordered) if tail in self._near]
+        ordered.reverse()
+        self._run, self._recent = ordered, []
 
     def _is_untouched(self) -> bool:
         return self._horizon == b""
@@ -179,7 +193,7 @@ class Timers:
         for tail, live in reached.items():
             del self._far[tail]
             if live and tail not in there:
-                self._new.add(tail)
+                self._new[tail] = None
                 there.add(tail)
             elif not live and tail in there:
                 self._gone.add(tail)
@@ -202,7 +216,7 @@ class Timers:
         if len(self._near) > _MOST_NEAR:
             self._keep(_MOST_NEAR // 2)
         elif len(self._recent) * 4 > len(self._run):
-            self._run, self._recent = sorted(self._near, reverse=True), []
+            self._merge()
 
     def dirty_bytes(self) -> int:
         """About how many bytes `encode_dirty` would give."""
@@ -222,17 +236,16 @@ class Timers:
 
     def _keep(self, count: int) -> None:
         if len(self._near) > count:
-            ordered = sorted(self._near, reverse=True)
-            self._horizon = ordered[-count - 1]
-            del ordered[:-count]
-            self._run, self._recent = ordered, []
-            self._near = set(ordered)
+            self._merge()
+            self._horizon = self._run[-count - 1]
+            del self._run[:-count]
+            self._near = set(self._run)
 
     def forget(self, *, complete: bool) -> None:
         """Drops what is in memory: the store is the truth again. `complete`: it has none of these timers."""
         self._run, self._recent = [], []
         self._near = set()
-        self._new, self._gone = set(), set()
+        self._new, self._gone = {}, set()
         self._far = {}
         self._horizon = None if complete else b""
 

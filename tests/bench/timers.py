@@ -32,7 +32,7 @@ def until(run: Run, reached: Callable[[str], bool], patience_s: float = 300) -> 
             return time.monotonic()
         if run.process.poll() is not None:
             raise RuntimeError(f"the worker ended with {run.process.returncode}")
-        time.sleep(0.05)
+        time.sleep(0.2)
     raise RuntimeError(f"not reached within {patience_s} s")
 
 
