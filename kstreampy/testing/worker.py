@@ -19,6 +19,7 @@ from kstreampy.errors import BrokerUnavailable, TaskMigrated
 from kstreampy.graph.plan import Plan
 from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
+from kstreampy.operators.sink import ConnectorSinkOperator
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.driver import Driver
 from kstreampy.runtime.layout import Layout, lay_out
@@ -186,6 +187,9 @@ class SimulatedWorker:
                 if task.state is not None:
                     task.state._behind.clear()  # memory dies with the process
                     task.state.close()
+                for operator in task._operators:
+                    if isinstance(operator, ConnectorSinkOperator):
+                        operator.close()
             self._leave_behind(driver)
 
     def fail(self) -> None:

@@ -1,5 +1,5 @@
-"""`examples/flights_weather.py`: a year of real flights, joined with the weather of their hour, equals what plain Python
-computes."""
+"""`examples/flights_weather.py`: a year of real flights, joined with the weather of their hour and given their airlines' names,
+equals what plain Python computes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from typing import Any
 
 import pytest
 
-from kstreampy.common import Duration
+from kstreampy.common import Duration, Row
 from kstreampy.datastream import StreamExecutionEnvironment
+from kstreampy.testing import JobHarness
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 Rows = list[dict[str, str]]
+HOUR = "2013-01-01T10:00:00Z"
+HOUR_MS = 1_357_034_400_000
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +91,7 @@ def scheduled_ms(row: dict[str, str]) -> int:
 def collected(job: ModuleType, flights: Path, weather: Path, late: Duration) -> Counter[Any]:
     env = StreamExecutionEnvironment.get_execution_environment()
     names = ("key", "flight", "scheduled", "delay", "temp", "wind", "visibility", "airline")
-    with job.departures(env, flights, weather, late).execute_and_collect() as results:
+    with job.from_files(env, flights, weather, late).execute_and_collect() as results:
         return Counter(tuple(row[name] for name in names) for row in results)
 
 
@@ -117,3 +120,30 @@ def test_what_is_freed_on_the_way_has_met_everything(
     winter = Counter({row: count for row, count in expected.items() if row[2] < march})
     assert collected(job, paths[0], paths[1], Duration.of_hours(1)) == winter
     assert winter.total() > 40_000
+
+
+def test_departures_wait_for_their_airline_also_over_a_crash(job: ModuleType) -> None:
+    def flight(number: int, carrier: str) -> Row:
+        return Row(origin="JFK", carrier=carrier, flight=number, dep_delay=3, minute=15, time_hour=HOUR)
+
+    with JobHarness(workers=2, key_groups=3) as harness:
+        types = {"flown": job.FLIGHT, "observed": job.WEATHER, "airlines": job.AIRLINE}
+        sources = {name: harness.source(name, job.row_type(columns)) for name, columns in types.items()}
+        flown, observed, airlines = (
+            harness.env.from_source(source, source.watermarks(), name).uid(name) for name, source in sources.items()
+        )
+        results = harness.collect(job.departures(flown, observed, airlines))
+        sources["observed"].send(Row(origin="JFK", temp=39.0, wind_speed=12.7, visib=10.0, time_hour=HOUR), HOUR_MS)
+        sources["airlines"].send(Row(carrier="AA", name="American"))
+        for number, carrier in enumerate(["AA", "UA", "DL", "UA"]):
+            sources["flown"].send(flight(number, carrier), HOUR_MS + 15 * 60_000)
+        harness.run()
+        assert [(row["flight"], row["airline"]) for row in results.take_values()] == [("AA 0", "American")]
+        harness.crash()
+        sources["airlines"].send(Row(carrier="UA", name="United"))
+        sources["flown"].send(flight(4, "UA"), HOUR_MS + 15 * 60_000)
+        harness.run()
+        assert sorted((row["flight"], row["airline"]) for row in results.take_values()) == [
+            (f"UA {number}", "United") for number in (1, 3, 4)
+        ]
+        assert harness.state_keys("named", "waiting") == ["DL"]
