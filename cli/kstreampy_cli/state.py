@@ -23,7 +23,9 @@ from .options import Arguments, JobFile, Overrides
 
 _PANEL: Final = "Which state"
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="<uid>/<state name>, or a public name.", show_default=False)]
+_Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="<uid>/<state name>, <uid>/windows, or a public name.", show_default=False)
+]
 _KeyType = Annotated[
     str, typer.Option(metavar="TYPE", help="str, int, json, or id (as in answers).", rich_help_panel=_PANEL)
 ]

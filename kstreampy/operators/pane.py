@@ -110,7 +110,8 @@ class PaneOperator(Operator):
         slicing = self.slicing
         shares = isinstance(slicing, SlidingSlicing) and slicing.overlaps and _merges(self.aggregate)
         kind = f"{'pane' if shares else 'window'} ({slicing.description})"
-        self.cache = pane_cache(state, f"{self.uid}/window/panes", kind, self.spec.accumulator_type)
+        begin_of = slicing.begin if shares and isinstance(slicing, SlidingSlicing) else slicing.begin_of_window
+        self.cache = pane_cache(state, f"{self.uid}/window/panes", kind, self.spec.accumulator_type, begin_of)
         if shares:
             assert isinstance(slicing, SlidingSlicing)
             self.firing = SharedPanes(self.cache, self.lateness_ms, slicing, self.fold)

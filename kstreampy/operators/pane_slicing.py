@@ -44,6 +44,10 @@ class Slicing(ABC):
     def window(self, end: int) -> TimeWindow:
         """The window with this end."""
 
+    def begin_of_window(self, end: int) -> int:
+        """Where the window with this end begins."""
+        return self.window(end).start
+
 
 class TumblingSlicing(Slicing):
     def __init__(self, size_ms: int, offset_ms: int) -> None:
@@ -86,6 +90,11 @@ class SlidingSlicing(Slicing):
                 for stamp, past in [(stamp, (stamp - offset) % slide) for stamp in timestamps]
             ]
         return [stamp - (stamp - offset) % slide + slide for stamp in timestamps]
+
+    def begin(self, end: int) -> int:
+        """Where the slice with this end begins; no window leaves a gap."""
+        past = (end - 1 - self.offset_ms) % self.slide_ms
+        return end - 1 - past + (self._cut if past >= self._cut else 0)
 
     def windows(self, end: int) -> Sequence[int]:
         return range(self.next_window(end), end + self.size_ms, self.slide_ms)

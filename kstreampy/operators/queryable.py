@@ -5,25 +5,26 @@ In here: the two operators. Not in here: who asks (`runtime/query_route.py`).
 
 from __future__ import annotations
 
+from typing import Any
+
 from kstreampy.operators.keyed import keyed_state, keys_in
 from kstreampy.operators.operator import Operator, TaskContext, failure
 from kstreampy.operators.runtime_context import TaskKeyedStateStore
 from kstreampy.serde.batch import Batch
-from kstreampy.state.descriptor import ReducingStateDescriptor, ValueStateDescriptor
+from kstreampy.state.descriptor import StateDescriptor
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
-from kstreampy.state.merging import ReducingState
-from kstreampy.state.ttl_state import TtlReducingState
 
 
-class QueryableOperator(Operator):
-    """Keeps the latest value of each key; a value of None removes what is kept."""
+class _Queryable(Operator):
+    """`handle` is the state that the descriptor describes."""
 
     may_change_values = False  # what is kept is a copy
     state: KeyedState
     scope: KeyScope
+    handle: Any
 
-    def __init__(self, step: str, uid: str, descriptor: ValueStateDescriptor) -> None:
+    def __init__(self, step: str, uid: str, descriptor: StateDescriptor) -> None:
         super().__init__(step)
         self.uid = uid
         self.descriptor = descriptor
@@ -32,7 +33,11 @@ class QueryableOperator(Operator):
         self.state = keyed_state(self.step, context)
         self.scope = context.scope
         store = TaskKeyedStateStore(self.step, self.uid, self.state, self.scope, context.clock)
-        self.handle = store.get_state(self.descriptor)
+        self.handle = store.state(self.descriptor)
+
+
+class QueryableOperator(_Queryable):
+    """Keeps the latest value of each key; a value of None removes what is kept. The descriptor is of value state."""
 
     def process(self, batch: Batch) -> None:
         latest = dict(zip(keys_in(batch), batch.values, strict=True))
@@ -45,24 +50,8 @@ class QueryableOperator(Operator):
             scope.token = None
 
 
-class QueryableReduceOperator(Operator):
-    """Keeps what all values of a key were reduced to; values of None are left out."""
-
-    may_change_values = False  # what is kept is a copy
-    state: KeyedState
-    scope: KeyScope
-    handle: ReducingState[object] | TtlReducingState[object]
-
-    def __init__(self, step: str, uid: str, descriptor: ReducingStateDescriptor) -> None:
-        super().__init__(step)
-        self.uid = uid
-        self.descriptor = descriptor
-
-    def open(self, context: TaskContext) -> None:
-        self.state = keyed_state(self.step, context)
-        self.scope = context.scope
-        store = TaskKeyedStateStore(self.step, self.uid, self.state, self.scope, context.clock)
-        self.handle = store.get_reducing_state(self.descriptor)
+class QueryableReduceOperator(_Queryable):
+    """Keeps what all values of a key were reduced to; values of None are left out. The descriptor is of reducing state."""
 
     def process(self, batch: Batch) -> None:
         keys = keys_in(batch)

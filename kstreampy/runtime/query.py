@@ -16,8 +16,11 @@ from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Final
 
 from kstreampy.errors import KStreamError
+from kstreampy.runtime.query_window import asked_name, windows_query
 from kstreampy.serde.batch import Token
-from kstreampy.state.query import ALL_KEYS, KeyRange, Row, StateQuery
+from kstreampy.state.key_range import ALL_KEYS, KeyRange
+from kstreampy.state.keyed import KeyedState
+from kstreampy.state.query import Query, Row, StateQuery
 
 if TYPE_CHECKING:
     from kstreampy.runtime.assignment import Assignment
@@ -46,7 +49,7 @@ class Question:
 
     stage: str
     state: str
-    """As the task names it, `<uid>/<name>`."""
+    """As the task names it, `<uid>/<name>`, or `<uid>/windows`."""
     tasks: tuple[int, ...]
     token: Token | None = None
     keys: KeyRange = ALL_KEYS
@@ -136,19 +139,27 @@ def _answered(question: Question, tasks: Mapping[int, Task]) -> WorkerAnswer:
 
 def _of_task(question: Question, task: Task) -> TaskAnswer:
     state = task.state
-    caches = {} if state is None else state.caches
-    cache = caches.get(question.state)
-    if state is None or cache is None:
-        known = ", ".join(repr(name) for name in sorted(caches)) or "none"
+    try:
+        query = None if state is None else _query(state, question)
+    except KStreamError as error:
+        raise QueryError(HTTPStatus.NOT_FOUND, f"{question.state} cannot be asked for: {error}") from error
+    if query is None:
+        names = set() if state is None else set(map(asked_name, state.caches))
+        known = ", ".join(map(repr, sorted(names))) or "none"
         raise QueryError(
             HTTPStatus.NOT_FOUND, f"no state {question.state!r} in stage {question.stage!r}: it has {known}"
         )
-    try:
-        query = StateQuery(state, cache, live=question.live)
-    except KStreamError as error:
-        raise QueryError(HTTPStatus.NOT_FOUND, f"{question.state} cannot be asked for: {error}") from error
     checkpoint = task.progress.checkpoint_id
     if question.token is None:
         return TaskAnswer(task.number, *query.rows(question.keys, question.limit), checkpoint)
     row = query.row(question.token)
     return TaskAnswer(task.number, [] if row is None else [row], False, checkpoint)
+
+
+def _query(state: KeyedState, question: Question) -> Query | None:
+    """None when the task has no such state."""
+    query = windows_query(state, question.state, live=question.live)
+    cache = state.caches.get(question.state)
+    if query is None and cache is not None:
+        query = StateQuery(state, cache, live=question.live)
+    return query

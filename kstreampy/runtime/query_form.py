@@ -17,7 +17,8 @@ from kstreampy.graph.plan import Plan, Stage
 from kstreampy.runtime.query import MOST_ROWS, QueryError, Question, TaskAnswer, WorkerAnswer
 from kstreampy.serde.batch import Token
 from kstreampy.serde.key import from_typed_bytes, key_of, partition_of, token
-from kstreampy.state.query import ALL_KEYS, KeyRange, Row, place_of
+from kstreampy.state.key_range import ALL_KEYS, KeyRange, place_of
+from kstreampy.state.query import Row
 
 _PARAMETERS: Final = frozenset({"key", "key_type", "prefix", "from", "to", "after", "limit", "live"})
 _OF_LISTINGS: Final = frozenset({"prefix", "from", "to", "after", "limit"})

@@ -66,6 +66,15 @@ def scoped(token: Token, namespace: bytes) -> Token:
     return b"(" + _join((typed_bytes(token), b"b" + namespace))
 
 
+def unscoped(scoped: bytes) -> tuple[bytes, bytes]:
+    """The inverse of `scoped`: the key's typed bytes, and the namespace. ValueError for other bytes."""
+    try:
+        typed_key, namespace = _split(scoped[1:])
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"not a key and a namespace: {scoped[:80]!r}: {error}") from error
+    return typed_key, namespace[1:]
+
+
 def key_of(token: Token) -> Any:
     """The key of a token. ValueError for bytes that are not a key's typed bytes."""
     if not isinstance(token, bytes):

@@ -11,7 +11,7 @@ pane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from sys import getsizeof
 from typing import Any, Protocol
@@ -79,6 +79,8 @@ class PaneCache:
         """`complete`: the store holds no entry of this state."""
         self.name = name
         self.prefix = name_prefix(name)
+        self.begin_of: Callable[[int], int]
+        """Where the pane with an end begins, in ms: for those who look at state from outside. Set by `kind.pane_cache`."""
         self.derived: Derived | None = None
         """Counts as memory, and is cleared with the rest."""
         self._codec = codec
@@ -110,6 +112,11 @@ class PaneCache:
                 return
             least = pane_prefix(self.prefix, end + 1)
 
+    def ends(self) -> set[int]:
+        """Of all panes that have entries now or had at the last commit."""
+        at = len(self.prefix)
+        return {*self.panes(), *(pane_end(b"", end) for end in {key[at : at + 8] for key in self._removed})}
+
     def pane(self, end: int) -> Pane:
         """The pane with this end, a new one if there is none."""
         pane = self.panes().get(end)
@@ -131,7 +138,7 @@ class PaneCache:
         found = self._store.get_many([key for key, _ in ascending])
         for (_, token), data in zip(ascending, found, strict=True):
             if data is not None:
-                pane.entries[token] = self._decode(token, data)
+                pane.entries[token] = self.decoded(token, data)
                 pane.stored.add(token)
 
     def whole(self, pane: Pane) -> dict[Token, Any]:
@@ -184,10 +191,11 @@ class PaneCache:
             while some := list(islice(rows, _CHUNK)):
                 fresh = [(key, from_typed_bytes(key[at:]), data) for key, data in some]
                 fresh = [row for row in fresh if row[1] not in known]
-                values = [self._decode(token, data) for _, token, data in fresh] if decode else []
+                values = [self.decoded(token, data) for _, token, data in fresh] if decode else []
                 yield [key for key, _, _ in fresh], [token for _, token, _ in fresh], values
 
-    def _decode(self, token: Token, data: bytes) -> Any:
+    def decoded(self, token: Token, data: bytes) -> Any:
+        """The accumulator of stored bytes. JobError when they cannot be read as declared."""
         try:
             return self._codec.decode(data)
         except Exception as error:
@@ -208,7 +216,7 @@ class PaneCache:
         written = 0
         for pane in self._panes.values():
             if pane.dirty:
-                some = self._encode_pane(pane)
+                some = self._encode(pane, list(pane.dirty))
                 written += sum(len(key) + (0 if data is None else len(data)) for key, data in some)
                 entries += some
         dirty = len(entries) - len(self._removed)
@@ -216,8 +224,7 @@ class PaneCache:
             self._written_bytes = written / dirty
         return entries
 
-    def _encode_pane(self, pane: Pane) -> list[Entry]:
-        tokens = list(pane.dirty)
+    def _encode(self, pane: Pane, tokens: list[Token]) -> list[Entry]:
         values = list(map(pane.entries.get, tokens))
         prefix = pane_prefix(self.prefix, pane.end)
         keys = [prefix + typed_bytes(token) for token in tokens]
@@ -248,10 +255,7 @@ class PaneCache:
 
     def _sample_written(self) -> None:
         pane = max(self._panes.values(), key=lambda pane: len(pane.dirty))
-        tokens = list(islice(pane.dirty, _SAMPLE))
-        values = list(map(pane.entries.get, tokens))
-        keys = [pane_prefix(self.prefix, pane.end) + typed_bytes(token) for token in tokens]
-        some = encode_entries(self.name, self._codec, tokens, keys, values, None, self._max_value_bytes)
+        some = self._encode(pane, list(islice(pane.dirty, _SAMPLE)))
         self._written_bytes = sum(len(key) + len(data or b"") for key, data in some) / len(some)
 
     def size_bytes(self) -> int:

@@ -1,91 +1,40 @@
 """What a task keeps by key, looked at from outside: nothing is loaded, changed or evicted by it.
 
-In here: `StateQuery`, over one named state of one task, and `KeyRange`. Not in here: who asks, and which task has a key
-(`runtime/query.py`). Values are given as JSON shows them (`serde/json_form.py`).
+In here: `Query`, and `StateQuery`, over one named state of one task. Not in here: the contents of windows
+(`window_query.py`), who asks, and which task has a key (`runtime/query.py`). Values are given as JSON shows them
+(`serde/json_form.py`).
 
-What was committed last is the store with what waits for it laid over (`KeyedState.behind`); live, what was set since is
-laid over that. Keys are in the order of their text if they are str, behind them int by their number, behind them all others
-by their typed bytes. Entries lie by the length of their typed key first, so a listing merges one walk per length.
+Live, what was set since the last commit is laid over what was committed. Entries lie by the length of their typed key
+first, so a listing, which has keys in order, merges one walk per length.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Generator, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from heapq import merge
 from itertools import groupby, islice
-from typing import Any, TypeAlias
+from typing import Any
 
 from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
 from kstreampy.serde.json_form import plain, plain_map
 from kstreampy.serde.key import NO_KEY, from_typed_bytes, key_of, typed_bytes
 from kstreampy.state.cache import Cache, ValueCache
-from kstreampy.state.element import ABSENT, ElementCache
+from kstreampy.state.committed import Committed
+from kstreampy.state.element import ABSENT
+from kstreampy.state.element_cache import ElementCache
 from kstreampy.state.expiry import Expiry
+from kstreampy.state.key_range import KeyRange
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.layout import entry_key, split_prefixed
 from kstreampy.state.map_cache import MapCache, map_key
 
 MOST_ELEMENTS = 10_000
-"""Elements of lists and maps that one answer has."""
-
-Place: TypeAlias = tuple[int, Any, bytes]
-"""Where a key stands in the order of keys."""
-
-_TEXT, _NUMBER, _OTHER = range(3)
-_Places: TypeAlias = Generator[tuple[Place, bytes]]
-
-
-def place_of(typed_key: bytes) -> Place:
-    """Where the key with these typed bytes stands. ValueError when they are not a key's."""
-    token = from_typed_bytes(typed_key)
-    if isinstance(token, str):
-        return _TEXT, token, b""
-    if typed_key[:1] == b"i":
-        return _NUMBER, token, b""
-    return _OTHER, len(typed_key), typed_key
-
-
-@dataclass(frozen=True)
-class KeyRange:
-    """Which keys a listing has: all, or those that are str, or int, within bounds, the bounds among them."""
-
-    prefix: str | None = None
-    least: str | int | None = None
-    most: str | int | None = None
-    after: bytes | None = None
-    """Typed bytes: only keys that stand behind this one."""
-
-    def kind(self) -> int | None:
-        """Which keys it is about; None: all."""
-        if self.prefix is not None:
-            return _TEXT
-        bound = self.most if self.least is None else self.least
-        return None if bound is None else _TEXT if isinstance(bound, str) else _NUMBER
-
-    def floor(self) -> Place:
-        """No key of the range stands before this."""
-        kind = self.kind()
-        bounds = [bound for bound in (self.prefix, self.least) if bound is not None]
-        floor: Place = (_TEXT, "", b"")
-        if kind is not None:
-            floor = (kind, max(bounds, default="" if kind == _TEXT else -(2**63)), b"")
-        return floor if self.after is None else max(floor, place_of(self.after))
-
-    def ends_before(self, place: Place) -> bool:
-        """Whether all of the range stands before a place that is not before its floor."""
-        kind = self.kind()
-        if kind is None:
-            return False
-        if place[0] != kind or (self.most is not None and place[1] > self.most):
-            return True
-        return self.prefix is not None and not place[1].startswith(self.prefix)
-
-
-ALL_KEYS = KeyRange()
+"""Elements of lists and maps, and windows, that one answer has."""
 
 
 @dataclass(frozen=True)
@@ -100,56 +49,75 @@ class Row:
     """There are more elements than `MOST_ELEMENTS`, and they are left out."""
 
 
-class StateQuery:
-    """Of one state, for one question: made and used between two turns of the task."""
+class Query(ABC):
+    """For one question: made and used between two turns of the task."""
+
+    @abstractmethod
+    def row(self, token: Token) -> Row | None:
+        """What is kept for a key; None when nothing is."""
+
+    @abstractmethod
+    def walk(self, keys: KeyRange) -> Generator[Row]:
+        """What is kept for the keys of the range, in their order. To be closed."""
+
+    def rows(self, keys: KeyRange, limit: int) -> tuple[list[Row], bool]:
+        """The first `limit` rows of the range, fewer where they have many elements; and whether there are more."""
+        found: list[Row] = []
+        left = MOST_ELEMENTS
+        with closing(self.walk(keys)) as rows:
+            for row in rows:
+                if len(found) == limit or left <= 0:
+                    return found, True
+                found.append(row)
+                left -= row.elements
+        return found, False
+
+
+class StateQuery(Query):
+    """Of one state that is kept by key."""
 
     def __init__(self, state: KeyedState, cache: Cache, *, live: bool) -> None:
         """JobError when what the cache has is not kept by key."""
         if not isinstance(cache, ValueCache | ElementCache):
             raise JobError("it is kept by time, not by key")
-        self._store = state.store
+        self._committed = Committed(state, cache.prefix)
         self._cache = cache
-        self._prefix = cache.prefix
+        self.prefix = cache.prefix
         self._expiry: Expiry | None = getattr(cache, "expiry", None)
-        self._behind = state.behind
-        self._behind_keys = sorted(key for key in state.behind if key.startswith(cache.prefix))
-        self._changed: dict[Token, None] = {}
+        self.changed: dict[Token, None] = {}
+        """What was set since the last commit, if that counts."""
         if live and isinstance(cache, ValueCache):
-            self._changed = dict.fromkeys(cache.dirty)
+            self.changed = dict.fromkeys(cache.dirty)
         elif live and isinstance(cache, ElementCache):
-            self._changed = dict.fromkeys(cache.changed_tokens())
+            self.changed = dict.fromkeys(cache.changed_tokens())
 
     def row(self, token: Token) -> Row | None:
-        """What is kept for a key; None when nothing is."""
         typed = typed_bytes(token)
         if isinstance(self._cache, ValueCache):
-            value = self._value(token, typed)
-            return None if value is None else Row(_shown_key(token), typed, plain(value))
+            value = self.value(token, typed)
+            return None if value is None else Row(shown_key(token), typed, plain(value))
         return self._elements(token, typed, self._cache)
 
-    def rows(self, keys: KeyRange, limit: int) -> tuple[list[Row], bool]:
-        """The first `limit` rows of the range, fewer where they have many elements; and whether there may be more."""
-        found: list[Row] = []
-        left = MOST_ELEMENTS
-        with closing(self._places(keys)) as places:
-            for _, typed in places:
-                if len(found) == limit or left <= 0:
-                    return found, True
+    def typed_keys(self, keys: KeyRange) -> Generator[bytes]:
+        """Of the keys of a range that may have something, in order. To be closed."""
+        return walk_in_order(self._committed, keys, self._lengths(), map(typed_bytes, self.changed))
+
+    def walk(self, keys: KeyRange) -> Generator[Row]:
+        with closing(self.typed_keys(keys)) as found:
+            for typed in found:
                 row = self.row(from_typed_bytes(typed))
                 if row is not None:
-                    found.append(row)
-                    left -= row.elements
-        return found, False
+                    yield row
 
     # Values
 
-    def _value(self, token: Token, typed: bytes) -> Any:
+    def value(self, token: Token, typed: bytes) -> Any:
+        """The object itself, of a state with one value per key; None when there is none."""
         cache = self._cache
         assert isinstance(cache, ValueCache), "asked for one value"
-        if token in self._changed:
+        if token in self.changed:
             return self._unexpired(cache.entries[token])
-        key = entry_key(self._prefix, typed)
-        data = self._behind[key] if key in self._behind else self._store.get_many([key])[0]
+        (data,) = self._committed.get_many([entry_key(self.prefix, typed)])
         return None if data is None else self._unexpired(cache.decoded(token, data))
 
     def _unexpired(self, item: Any) -> Any:
@@ -169,17 +137,17 @@ class StateQuery:
             value = plain_map((map_key(element_id), item) for element_id, item in shown)
         else:
             value = plain([item for _, item in shown])
-        return Row(_shown_key(token), typed, value, len(shown), len(items) > MOST_ELEMENTS)
+        return Row(shown_key(token), typed, value, len(shown), len(items) > MOST_ELEMENTS)
 
     def _items(self, token: Token, typed: bytes, cache: ElementCache) -> Iterator[tuple[Any, Any]]:
         """(id, value) of the elements of a key that are not expired."""
-        known, is_whole = cache.peek(token) if token in self._changed else ({}, False)
+        known, is_whole = cache.peek(token) if token in self.changed else ({}, False)
         expiry = self._expiry
         now_ms = 0 if expiry is None else expiry.clock()
-        base = entry_key(self._prefix, typed)
+        base = entry_key(self.prefix, typed)
         skip = len(base)
         if not is_whole:
-            with closing(self._entries(base, base)) as entries:
+            with closing(self._committed.entries(base, base)) as entries:
                 for key, data in entries:
                     element_id = cache.id_of_suffix(key[skip:])
                     item = known.pop(element_id, None) if element_id in known else cache.decoded(token, data)
@@ -191,104 +159,47 @@ class StateQuery:
 
     # Keys
 
-    def _places(self, keys: KeyRange) -> _Places:
-        """The keys of a range in order, those that may have something."""
-        floor = keys.floor()
-        walks = [self._walk(group, keys, floor) for group in self._groups(keys.kind(), floor)]
-        changed = sorted(
-            (place, typed) for typed in map(typed_bytes, self._changed) if (place := place_of(typed)) >= floor
-        )
-        walks.append(self._bounded(iter(changed), keys))
-        last: bytes | None = None
-        try:
-            for place, typed in merge(*walks):
-                if typed != last:
-                    last = typed
-                    yield place, typed
-        finally:
-            for walk in walks:
-                walk.close()  # it may have an open scan
-
-    def _bounded(self, places: Iterator[tuple[Place, bytes]], keys: KeyRange) -> _Places:
-        for place, typed in places:
-            if keys.ends_before(place):
-                return
-            if typed != keys.after:
-                yield place, typed
-
-    def _groups(self, kind: int | None, floor: Place) -> Iterator[tuple[bytes, bytes, bytes]]:
-        """Parts of the entries of which each has its keys in order: what the raw keys begin with; and the typed bytes of the
-        keys, from the least to those behind the last."""
-        raw = self._first(self._prefix)
+    def _lengths(self) -> Iterator[tuple[bytes, int]]:
+        """What the entries begin with of all keys whose typed bytes have the same length, and that length."""
+        at = len(self.prefix)
+        raw = self._committed.first(self.prefix)
         while raw is not None:
-            typed = split_prefixed(raw[len(self._prefix) :])[0]
-            base = entry_key(self._prefix, typed)[: -len(typed)]
-            tag = typed[:1]
-            if not typed:  # the counter of a list
-                raw = self._first(_behind_all(raw))
-                continue
-            if typed == NO_KEY:
-                pass
-            elif tag == b"s" and kind in (None, _TEXT) and floor[0] == _TEXT:
-                yield base, max(b"s", typed_bytes(floor[1])), b"t"
-            elif tag == b"i" and kind in (None, _NUMBER) and floor[0] <= _NUMBER:
-                least = floor[1] if floor[0] == _NUMBER else -(2**63)
-                if least < 0:
-                    yield base, typed_bytes(least), b"j"
-                yield base, typed_bytes(max(least, 0)), b"i\x80"
-            elif tag not in (b"s", b"i") and kind is None:
-                yield base, tag, _behind_all(tag)
-            raw = self._first(base + _behind_all(tag))
-
-    def _first(self, least: bytes) -> bytes | None:
-        """The first raw key of the state from here on; it may be one that was removed."""
-        at = bisect_left(self._behind_keys, least)
-        stored = self._store.first_key(self._prefix, least)
-        found = [key for key in (stored, *self._behind_keys[at : at + 1]) if key is not None]
-        return min(found, default=None)
-
-    def _walk(self, group: tuple[bytes, bytes, bytes], keys: KeyRange, floor: Place) -> _Places:
-        base, least, past = group
-        return self._bounded(self._stored(base, least, past, floor), keys)
-
-    def _stored(self, base: bytes, least: bytes, past: bytes, floor: Place) -> _Places:
-        skip = len(self._prefix)
-        with closing(self._entries(base, base + least)) as entries:
-            for typed, _ in groupby(entries, lambda entry: split_prefixed(entry[0][skip:])[0]):
-                if typed >= past:
-                    return
-                place = place_of(typed)
-                if place >= floor:
-                    yield place, typed
-
-    def _entries(self, prefix: bytes, least: bytes) -> Generator[tuple[bytes, bytes]]:
-        """The committed entries whose raw keys begin with `prefix`, from `least` on, ascending."""
-        behind = self._behind
-        keys = self._behind_keys
-        at = bisect_left(keys, least)
-        with self._store.scan(prefix, least) as rows:
-            for key, data in rows:
-                while at < len(keys) and keys[at] < key:
-                    waiting = behind[keys[at]]
-                    if waiting is not None:
-                        yield keys[at], waiting
-                    at += 1
-                if at < len(keys) and keys[at] == key:
-                    continue  # the newer one follows
-                yield key, data
-        while at < len(keys) and keys[at].startswith(prefix):
-            waiting = behind[keys[at]]
-            if waiting is not None:
-                yield keys[at], waiting
-            at += 1
+            typed = split_prefixed(raw[at:])[0]
+            base = entry_key(self.prefix, typed)[: -len(typed) or None]
+            if typed:  # otherwise it is the counter of a list
+                yield base, len(typed)
+            raw = self._committed.first(base[:-1] + bytes((base[-1] + 1,)))
 
 
-def _behind_all(prefix: bytes) -> bytes:
-    """The least bytes behind all that begin with this; its last byte is below 0xff."""
-    return prefix[:-1] + bytes((prefix[-1] + 1,))
+def walk_in_order(
+    committed: Committed, keys: KeyRange, groups: Iterable[tuple[bytes, int]], changed: Iterable[bytes]
+) -> Generator[bytes]:
+    """The typed bytes of the keys of a range, in order, each once: those that are changed, and those whose entries lie in
+    one of the groups, behind the group's base and with its length."""
+    walks = [keys.places(partial(_stored, committed, base, length)) for base, length in groups]
+    last: bytes | None = None
+    try:
+        for _, typed in merge(keys.chosen(changed), *walks):
+            if typed != last:
+                last = typed
+                yield typed
+    finally:
+        for walk in walks:
+            walk.close()  # it may have an open scan
 
 
-def _shown_key(token: Token) -> Any:
+def _stored(committed: Committed, base: bytes, length: int, least: bytes, end: bytes) -> Generator[bytes]:
+    """The typed bytes of a group that lie in between."""
+    skip = len(base)
+    with closing(committed.entries(base, base + least)) as entries:
+        for typed, _ in groupby(entries, lambda entry: entry[0][skip : skip + length]):
+            if typed >= end:
+                return
+            if typed != NO_KEY:
+                yield typed
+
+
+def shown_key(token: Token) -> Any:
     try:
         return plain(key_of(token))
     except ValueError:

@@ -24,10 +24,11 @@ from kstreampy.state.descriptor import (
     ValueStateDescriptor,
 )
 from kstreampy.state.handle import KeyScope
+from kstreampy.state.key_range import ALL_KEYS, KeyRange, place_of
 from kstreampy.state.keyed import KeyedState
-from kstreampy.state.kind import pane_cache
+from kstreampy.state.kind import timeline_cache
 from kstreampy.state.memory import MemoryStore
-from kstreampy.state.query import ALL_KEYS, MOST_ELEMENTS, KeyRange, StateQuery, place_of
+from kstreampy.state.query import MOST_ELEMENTS, StateQuery
 from kstreampy.state.rocks import RocksBudget, RocksStore
 from kstreampy.state.task_meta import LocalMeta
 from kstreampy.state.ttl import StateTtlConfig
@@ -191,9 +192,9 @@ def test_of_an_aggregating_state_the_accumulator_is_shown() -> None:
 
 def test_what_is_kept_by_time_cannot_be_asked_for() -> None:
     kept = Kept(VALUE)
-    pane_cache(kept.state, "uid/panes", "panes", Types.LONG())
+    timeline_cache(kept.state, "uid/left", Types.LONG(), 10)
     with pytest.raises(JobError, match="by time"):
-        StateQuery(kept.state, kept.state.caches["uid/panes"], live=False)
+        StateQuery(kept.state, kept.state.caches["uid/left"], live=False)
 
 
 # Ranges, against a model
