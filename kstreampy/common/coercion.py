@@ -2,8 +2,8 @@
 its way.
 
 In here: the functions that `TypeInformation.coercer` hands out for scalar types, and the error they share.
-Not in here: rows, tuples, lists, maps and arrays (`composite_type.py`). All of them leave None alone and
-raise `TypeError` for what cannot be coerced.
+Not in here: rows and tuples (`composite_type.py`), lists, maps and arrays (`collection_type.py`). All of them leave
+None alone and raise `TypeError` for what cannot be coerced.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import datetime
 import operator
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_float
 from decimal import Decimal
 from typing import Any, NoReturn, TypeAlias
 
 from kstreampy.common.time import Instant
 
-__all__ = ["Coercer", "refuse"]
+__all__ = ["Coercer", "name_culprit", "refuse"]
 
 Coercer: TypeAlias = Callable[[Any], Any]
 
@@ -183,3 +183,15 @@ def coerce_bytes(value: Any) -> Any:
         items = value.tolist() if hasattr(value, "tolist") else value
         return bytes([coerce_byte(item) & 0xFF for item in items])
     refuse(value, "an array of bytes")
+
+
+def name_culprit(
+    names: Iterable[Any], coercers: Sequence[Coercer], values: Iterable[Any], error: TypeError
+) -> NoReturn:
+    """Raises again with the name of the field that did not fit."""
+    for name, coerce, value in zip(names, coercers, values, strict=False):
+        try:
+            coerce(value)
+        except TypeError as found:
+            raise TypeError(f"field {name!r}: {found}") from None
+    raise error

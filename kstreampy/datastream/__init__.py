@@ -5,18 +5,24 @@ from kstreampy.datastream.async_data_stream import AsyncDataStream
 from kstreampy.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
 from kstreampy.datastream.checkpoint_config import CheckpointConfig
 from kstreampy.datastream.checkpointing_mode import CheckpointingMode
+from kstreampy.datastream.co_grouped_streams import CoGroupedStreams
 from kstreampy.datastream.collect import CloseableIterator
 from kstreampy.datastream.connected_streams import ConnectedStreams
 from kstreampy.datastream.connectors.base import DeliveryGuarantee, Sink, Source
 from kstreampy.datastream.data_stream import CachedDataStream, DataStream, DataStreamSink, KeyedStream
 from kstreampy.datastream.data_stream_utils import DataStreamUtils
 from kstreampy.datastream.execution_mode import RuntimeExecutionMode
+from kstreampy.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 from kstreampy.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
+    AssignerWithPeriodicWatermarks,
+    AssignerWithPunctuatedWatermarks,
     AsyncFunction,
+    AsyncFunctionDescriptor,
     AsyncRetryPredicate,
     AsyncRetryStrategy,
+    BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoGroupFunction,
@@ -33,6 +39,7 @@ from kstreampy.datastream.functions import (
     KeySelector,
     MapFunction,
     MapPartitionFunction,
+    NullByteKeySelector,
     Partitioner,
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
@@ -46,8 +53,11 @@ from kstreampy.datastream.functions import (
     WindowFunction,
 )
 from kstreampy.datastream.iterative_stream import ConnectedIterativeStreams, IterativeStream
+from kstreampy.datastream.joined_streams import JoinedStreams
 from kstreampy.datastream.output_tag import OutputTag
 from kstreampy.datastream.partition_windowed_stream import PartitionWindowedStream
+from kstreampy.datastream.queryable_state import QueryableStateStream
+from kstreampy.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 from kstreampy.datastream.time_domain import TimeDomain
 from kstreampy.datastream.timerservice import TimerService
@@ -68,10 +78,14 @@ __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
     "AllWindowedStream",
+    "AssignerWithPeriodicWatermarks",
+    "AssignerWithPunctuatedWatermarks",
     "AsyncDataStream",
     "AsyncFunction",
+    "AsyncFunctionDescriptor",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
+    "BaseBroadcastProcessFunction",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
@@ -81,6 +95,7 @@ __all__ = [
     "CloseableIterator",
     "CoFlatMapFunction",
     "CoGroupFunction",
+    "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedIterativeStreams",
@@ -90,6 +105,7 @@ __all__ = [
     "DataStreamSink",
     "DataStreamUtils",
     "DeliveryGuarantee",
+    "ExternalizedCheckpointRetention",
     "FilterFunction",
     "FlatJoinFunction",
     "FlatMapFunction",
@@ -97,6 +113,7 @@ __all__ = [
     "GlobalWindow",
     "IterativeStream",
     "JoinFunction",
+    "JoinedStreams",
     "KeySelector",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
@@ -104,7 +121,9 @@ __all__ = [
     "KeyedStream",
     "MapFunction",
     "MapPartitionFunction",
+    "MemorySize",
     "MergingWindowAssigner",
+    "NullByteKeySelector",
     "OutputFormat",
     "OutputTag",
     "PartitionWindowedStream",
@@ -115,11 +134,13 @@ __all__ = [
     "ProcessFunction",
     "ProcessJoinFunction",
     "ProcessWindowFunction",
+    "QueryableStateStream",
     "ReduceFunction",
     "RuntimeContext",
     "RuntimeExecutionMode",
     "Sink",
     "SinkFunction",
+    "SlotSharingGroup",
     "Source",
     "StreamExecutionEnvironment",
     "TimeDomain",

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kstreampy.common.time import Amount, Duration, to_millis
 from kstreampy.datastream.checkpointing_mode import CheckpointingMode
+from kstreampy.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+
+_UNLIMITED_FAILURES = 2**31 - 1
 
 
 class CheckpointConfig:
@@ -28,6 +32,10 @@ class CheckpointConfig:
             "min_pause": self.DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS,
             "max_concurrent": self.DEFAULT_MAX_CONCURRENT_CHECKPOINTS,
             "tolerable_failures": 0,
+            "retention": ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+            "unaligned": False,
+            "alignment_timeout": Duration.of_millis(0),
+            "force_unaligned": False,
         }
 
     def is_checkpointing_enabled(self) -> bool:
@@ -61,29 +69,88 @@ class CheckpointConfig:
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> CheckpointConfig:
         """Kept, with no effect: see the setting `transaction_timeout_ms`."""
-        self._kept["timeout"] = checkpoint_timeout
-        return self
+        return self._keep("timeout", checkpoint_timeout)
 
     def get_min_pause_between_checkpoints(self) -> int:
         return int(self._kept["min_pause"])
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> CheckpointConfig:
         """Kept, with no effect: checkpoints are short and in the loop itself."""
-        self._kept["min_pause"] = min_pause_between_checkpoints
-        return self
+        return self._keep("min_pause", min_pause_between_checkpoints)
 
     def get_max_concurrent_checkpoints(self) -> int:
         return int(self._kept["max_concurrent"])
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> CheckpointConfig:
         """Kept, with no effect: there is one at a time."""
-        self._kept["max_concurrent"] = max_concurrent_checkpoints
-        return self
+        return self._keep("max_concurrent", max_concurrent_checkpoints)
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         return int(self._kept["tolerable_failures"])
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> CheckpointConfig:
         """Kept, with no effect: a failed checkpoint is redone from the last good one."""
-        self._kept["tolerable_failures"] = tolerable_checkpoint_failure_number
+        return self._keep("tolerable_failures", tolerable_checkpoint_failure_number)
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        """True unless failed checkpoints are tolerated."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> CheckpointConfig:
+        """Tolerates no failed checkpoint, or any number of them: `set_tolerable_checkpoint_failure_number`."""
+        return self.set_tolerable_checkpoint_failure_number(0 if fail_on_checkpointing_errors else _UNLIMITED_FAILURES)
+
+    def is_externalized_checkpoints_enabled(self) -> bool:
+        return self.get_externalized_checkpoint_retention() is not (
+            ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+        )
+
+    def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        retention: ExternalizedCheckpointRetention = self._kept["retention"]
+        return retention
+
+    def set_externalized_checkpoint_retention(
+        self, retention_mode: ExternalizedCheckpointRetention
+    ) -> CheckpointConfig:
+        """Kept, with no effect: checkpoints lie in the job's topics, whatever becomes of the job. TypeError for anything
+        else."""
+        if not isinstance(retention_mode, ExternalizedCheckpointRetention):
+            raise TypeError(f"the retention must be an ExternalizedCheckpointRetention, not {retention_mode!r}")
+        return self._keep("retention", retention_mode)
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return bool(self._kept["unaligned"])
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
+        """Kept, with no effect: there are no barriers that inputs could be aligned by."""
+        return self._keep("unaligned", enabled)
+
+    def disable_unaligned_checkpoints(self) -> CheckpointConfig:
+        return self.enable_unaligned_checkpoints(False)
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        return bool(self._kept["force_unaligned"])
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> CheckpointConfig:
+        """Kept, with no effect, as `enable_unaligned_checkpoints`."""
+        return self._keep("force_unaligned", force_unaligned_checkpoints)
+
+    def get_aligned_checkpoint_timeout(self) -> Duration:
+        timeout: Duration = self._kept["alignment_timeout"]
+        return timeout
+
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Amount) -> CheckpointConfig:
+        """Kept, with no effect, as `enable_unaligned_checkpoints`."""
+        return self._keep("alignment_timeout", Duration.of_millis(to_millis(alignment_timeout)))
+
+    def get_alignment_timeout(self) -> Duration:
+        """The older name of `get_aligned_checkpoint_timeout`."""
+        return self.get_aligned_checkpoint_timeout()
+
+    def set_alignment_timeout(self, alignment_timeout: Amount) -> CheckpointConfig:
+        """The older name of `set_aligned_checkpoint_timeout`."""
+        return self.set_aligned_checkpoint_timeout(alignment_timeout)
+
+    def _keep(self, name: str, value: Any) -> CheckpointConfig:
+        self._kept[name] = value
         return self

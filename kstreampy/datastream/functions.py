@@ -1,5 +1,7 @@
-"""PyFlink's path for the function classes; they live in `kstreampy/operators/function.py` and `window_function.py`."""
+"""PyFlink's path for the function classes; they live in `kstreampy/operators/`, in `function.py`, `window_function.py` and
+the like."""
 
+from kstreampy.datastream.timestamp_assigner import AssignerWithPeriodicWatermarks, AssignerWithPunctuatedWatermarks
 from kstreampy.operators.async_function import AsyncFunction, AsyncFunctionDescriptor
 from kstreampy.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
 from kstreampy.operators.broadcast_function import (
@@ -44,6 +46,8 @@ from kstreampy.operators.window_function import (
 __all__ = [
     "AggregateFunction",
     "AllWindowFunction",
+    "AssignerWithPeriodicWatermarks",
+    "AssignerWithPunctuatedWatermarks",
     "AsyncFunction",
     "AsyncFunctionDescriptor",
     "AsyncRetryPredicate",

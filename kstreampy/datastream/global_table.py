@@ -21,7 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kstreampy.common.kafka_record import KeyValueDeserializationSchema, ValueOnlyDeserializationSchema
+from kstreampy.common.kafka_deserialization import KeyValueDeserializationSchema, ValueOnlyDeserializationSchema
 from kstreampy.common.serialization import DeserializationSchema, SimpleStringSchema
 from kstreampy.common.typeinfo import TupleTypeInfo, TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy

@@ -23,9 +23,9 @@ class KeySelection:
 
 
 def selection(call: str, given: Any, more: tuple[Any, ...], key_type: TypeInformation | None) -> KeySelection:
-    """A `TypeInformation` in the second place is the key type, as in PyFlink. TypeError for what cannot select a key.
+    """A `TypeInformation` or None in the second place is the key type, as in PyFlink. TypeError for what cannot select a key.
     Called by a method of the public API directly, so that a warning is told of the author's line."""
-    if more and isinstance(more[0], TypeInformation):
+    if more and (more[0] is None or isinstance(more[0], TypeInformation)):
         key_type, more = more[0], more[1:]
     if isinstance(given, int | str) and not isinstance(given, bool):
         warnings.warn(

@@ -42,17 +42,12 @@ from kstreampy.operators.function import (
     is_rich,
     where,
 )
-from kstreampy.operators.keyed import (
-    Combine,
+from kstreampy.operators.keyed import Combine, ReduceOperator, RollingOperator, SumOperator, extreme_by, extreme_of
+from kstreampy.operators.keyed_function import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
     KeyedMapOperator,
     KeyedProcessOperator,
-    ReduceOperator,
-    RollingOperator,
-    SumOperator,
-    extreme_by,
-    extreme_of,
 )
 from kstreampy.operators.timer import TimedProcessOperator, has_on_timer
 from kstreampy.state.descriptor import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
@@ -285,7 +280,7 @@ class KeyedStream(DataStream):
             return pairs.execute_and_collect(job_execution_name)
         return pairs.execute_and_collect(job_execution_name, limit)
 
-    def broadcast(self, *broadcast_state_descriptors: Any) -> NoReturn:
+    def broadcast(self, *args: Any) -> NoReturn:
         self._check_placing()
 
     def _check_placing(self) -> NoReturn:

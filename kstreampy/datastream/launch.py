@@ -45,8 +45,11 @@ class Job:
         *,
         wants_exactly_once: bool = False,
         derive_uids: bool = True,
+        number: int = 1,
     ) -> None:
+        """`number`: which of its environment's jobs it is."""
         self.name = name
+        self.number = number
         self.graph = graph
         self.code_settings = code_settings
         self.parameters = parameters
@@ -67,6 +70,13 @@ class Job:
             return
         for call in self.when_ended:
             call(self)
+
+    def own(self, settings: Settings) -> Settings:
+        """The settings with an application id of the job's own: what an environment runs later is another application than
+        its first job, so that nothing on Kafka (positions, state, collected results) is taken for the other's."""
+        if self.number == 1:
+            return settings
+        return settings.model_copy(update={"application_id": f"{settings.application_id}-job-{self.number}"})
 
     def plan(self, settings: Settings) -> Plan:
         """The job as it would run with these settings. JobError when it cannot."""
@@ -110,7 +120,7 @@ class LocalLauncher:
         script = Path(sys.argv[0]) if sys.argv and sys.argv[0].endswith(".py") else None
         file = find_file(script, None, os.environ)
         name = script.stem if script is not None else job.name
-        settings = resolve(job.code_settings, file, os.environ, {}, job_name=name).settings
+        settings = job.own(resolve(job.code_settings, file, os.environ, {}, job_name=name).settings)
         log.setup(settings.log_level, settings.log_format, secrets=settings.secrets())
         if settings.workers > 1:
             _log.warning("this process is one worker of the %d asked for: `kstreampy run` starts all", settings.workers)

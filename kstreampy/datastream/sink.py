@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kstreampy.common.kafka_record import SchemaRecordSerializer
+from kstreampy.common.kafka_serialization import SchemaRecordSerializer
 from kstreampy.datastream.connectors.base import DeliveryGuarantee
 from kstreampy.datastream.connectors.kafka import KafkaSink
 from kstreampy.errors import JobError
 from kstreampy.graph.node import Cluster, Node, StepNode
 from kstreampy.operators.connector import ConnectorSink
-from kstreampy.operators.function import SinkFunction, where
+from kstreampy.operators.function import SinkFunction, refuse_async, where
 from kstreampy.operators.operator import Operator
 from kstreampy.operators.sink import (
     ConnectorSinkOperator,
@@ -28,6 +28,7 @@ def add_sink_node(source: Node, function: Any, *, keyed: bool = False) -> Node:
     """`keyed`: the function uses keyed state. TypeError for anything but an instance of a `SinkFunction`."""
     if not isinstance(function, SinkFunction):
         raise TypeError(f"add_sink takes an instance of a SinkFunction subclass, not {function!r}")
+    refuse_async(function.invoke, "invoke")
 
     def build(step: str, uid: str) -> Operator:
         return KeyedFunctionSinkOperator(step, uid, function) if keyed else FunctionSinkOperator(step, function)

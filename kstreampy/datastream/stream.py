@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from kstreampy.common.execution_config import ExecutionConfig
 from kstreampy.common.output_tag import OutputTag
+from kstreampy.common.resource_spec import ResourceSpec
 from kstreampy.common.time import Amount
 from kstreampy.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from kstreampy.common.types import Row
-from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.datastream.all_windowed_stream import AllWindowedStream
 from kstreampy.datastream.collecting import Collecting
 from kstreampy.datastream.connectors.base import Sink
@@ -24,13 +24,14 @@ from kstreampy.datastream.joining import Joining
 from kstreampy.datastream.key_selection import selection
 from kstreampy.datastream.partitioning import Partitioning
 from kstreampy.datastream.sink import add_sink_node, sink_to_node
+from kstreampy.datastream.timing import Timing
 from kstreampy.datastream.windowing import count_windows, time_windows, warn_of_time_window
 from kstreampy.datastream.writing import Writing
 from kstreampy.errors import JobError
 from kstreampy.eventtime.assigner import WindowAssigner
 from kstreampy.eventtime.global_window import GlobalWindows
 from kstreampy.graph.node import Build, Node, PartitionNode, SideNode, StepNode
-from kstreampy.operators.assign import AssignOperator
+from kstreampy.operators.connector import ConnectorSink
 from kstreampy.operators.field import Position
 from kstreampy.operators.function import (
     FilterFunction,
@@ -42,9 +43,7 @@ from kstreampy.operators.function import (
     callable_of,
     where,
 )
-from kstreampy.operators.keyed import (
-    ProcessOperator,
-)
+from kstreampy.operators.keyed_function import ProcessOperator
 from kstreampy.operators.operator import Operator
 from kstreampy.operators.route import BroadcastRouteOperator
 from kstreampy.operators.sink import PrintOperator
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from kstreampy.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
-class DataStream(Collecting, Joining, Writing, Partitioning):
+class DataStream(Collecting, Joining, Timing, Writing, Partitioning):
     """A stream of values. Made by the environment's sources and by other streams, never by hand."""
 
     def __init__(self, env: StreamExecutionEnvironment, node: Node, named: Node | None = None) -> None:
@@ -93,6 +92,18 @@ class DataStream(Collecting, Joining, Writing, Partitioning):
         """What was set here, otherwise the environment's. (Not in PyFlink.)"""
         value = self._named.settings.get("parallelism", self._env.get_parallelism())
         return int(value)
+
+    def get_min_resources(self) -> ResourceSpec:
+        """`ResourceSpec.DEFAULT`. (Not in PyFlink.)"""
+        return ResourceSpec.DEFAULT
+
+    def get_preferred_resources(self) -> ResourceSpec:
+        """`ResourceSpec.DEFAULT`. (Not in PyFlink.)"""
+        return ResourceSpec.DEFAULT
+
+    def get_transformation(self) -> Node:
+        """What was drawn for this stream: a node of the environment's graph. (Not in PyFlink.)"""
+        return self._node
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Kept, with no effect on one operator: key groups are the job's (`env.set_max_parallelism`)."""
@@ -183,34 +194,6 @@ class DataStream(Collecting, Joining, Writing, Partitioning):
         keyed = self._without_key() is not self
         stream = self._step("transform", build, output_type, stateful=keyed, timers=keyed, detail=where(operator))
         return stream.name(operator_name)
-
-    def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Gives records their event time anew, and makes watermarks from it. Values pass unchanged. TypeError for anything but
-        a `WatermarkStrategy`.
-
-        Directly behind a source that has no strategy of its own (`no_watermarks()`), and with nothing else behind that
-        source, it is the source's: a watermark per partition, as if it were given to `from_source`. (In Flink one per task,
-        which makes records late that are only read after those of another partition.)
-
-        In mid-stream each task makes one watermark from all records that reach it: it suits streams whose order is that of a
-        single partition, or a bound that covers what is read side by side. Watermarks and idleness from before are dropped,
-        except the end. Watermarks are emitted at the watermark interval, or at once where the generator emits in `on_event`:
-        behind that batch of records. They never go back, over a restart too; the generator itself begins anew then.
-        `with_watermark_alignment` needs a source. Behind a stream by key the result is not keyed any more.
-        """
-        if not isinstance(watermark_strategy, WatermarkStrategy):
-            raise TypeError(
-                f"assign_timestamps_and_watermarks takes a WatermarkStrategy, not {watermark_strategy!r}: the old "
-                "AssignerWithPeriodicWatermarks is WatermarkStrategy.for_generator(...).with_timestamp_assigner(...)"
-            )
-
-        def build(step: str, uid: str) -> AssignOperator:
-            return AssignOperator(step, uid, watermark_strategy)
-
-        stream = self._step("timestamps_and_watermarks", build, self._node.type_info, coerce=False)
-        assert isinstance(stream._node, StepNode), "a step"
-        stream._node.strategy = watermark_strategy
-        return stream
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """What the operator of this stream sent to `output_tag`: its function's `yield tag, value` and
@@ -335,7 +318,7 @@ class DataStream(Collecting, Joining, Writing, Partitioning):
         anything but an instance of a `SinkFunction`."""
         return DataStreamSink(self._add(add_sink_node(self._input(), sink_func)))
 
-    def sink_to(self, sink: Sink) -> DataStreamSink:
+    def sink_to(self, sink: Sink | ConnectorSink) -> DataStreamSink:
         """Writes to a topic (`KafkaSink`) or an external system (a connector's sink). `JobError` for anything else."""
         return DataStreamSink(self._add(sink_to_node(self._input(), sink)))
 

@@ -1,19 +1,19 @@
 """The environment: where a job's streams begin, its settings are made and its execution is asked for.
 
-Not in here: what streams offer (`data_stream.py`), and who runs a job (`launch.py`).
+Not in here: what streams offer (`data_stream.py`), what is said to a cluster (`deployment.py`), and who runs a job
+(`launch.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
-from kstreampy.broker.broker import TopicPartition
 from kstreampy.common.configuration import Configuration
 from kstreampy.common.execution_config import ExecutionConfig
 from kstreampy.common.job_client import JobClient
 from kstreampy.common.job_execution_result import JobExecutionResult
-from kstreampy.common.kafka_record import ValueOnlyDeserializationSchema
 from kstreampy.common.time import Duration, Time, to_millis
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
@@ -24,28 +24,31 @@ from kstreampy.datastream.cluster import asked_of_sinks, cluster_settings
 from kstreampy.datastream.collect import CloseableIterator, RunningJob
 from kstreampy.datastream.collection import CollectionSource
 from kstreampy.datastream.connectors.base import Source
-from kstreampy.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource, OffsetsKind
+from kstreampy.datastream.connectors.kafka import KafkaSource
 from kstreampy.datastream.connectors.number_seq import NumberSequenceSource
 from kstreampy.datastream.data_stream import DataStream
+from kstreampy.datastream.deployment import Deployment
 from kstreampy.datastream.execution_mode import RuntimeExecutionMode
 from kstreampy.datastream.flink_setting import apply_calls, without_calls
 from kstreampy.datastream.global_table import GlobalTable, TableKey, draw_table
 from kstreampy.datastream.launch import Job
+from kstreampy.datastream.topic_source import topic_input
 from kstreampy.errors import JobError
 from kstreampy.graph.compile import compile_plan
 from kstreampy.graph.node import Cluster, Graph, SourceNode, StepNode
-from kstreampy.graph.source import OffsetKind, Offsets, TopicInput
+from kstreampy.graph.source import TopicInput
 from kstreampy.operators.connector import ConnectorSource
 from kstreampy.operators.stateless import CoerceOperator
 from kstreampy.runtime.settings_flink import from_flink_configuration
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(Deployment):
     """Draws one job at a time: streams are drawn from its sources, `execute` takes what was drawn and runs it."""
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         self.graph = Graph()
         self.awaiting: list[CloseableIterator] = []
+        self._job_numbers = count(1)
         """Results of what is drawn; they come from the job that is run next."""
         self.caches: list[Cache] = []
         self._config = ExecutionConfig()
@@ -124,21 +127,9 @@ class StreamExecutionEnvironment:
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
         return self._checkpoints.get_checkpointing_mode()
 
-    def set_buffer_timeout(self, timeout_millis: int) -> StreamExecutionEnvironment:
-        """Kept, with no effect: batches leave at the checkpoint or the watermark interval."""
-        self._configuration.set_integer("execution.buffer-timeout", timeout_millis)
-        return self
-
-    def get_buffer_timeout(self) -> int:
-        return self._configuration.get_integer("execution.buffer-timeout", 100)
-
-    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Kept, with no effect: chains are cut only where records change partition."""
-        self._configuration.set_boolean("pipeline.operator-chaining.enabled", False)
-        return self
-
-    def is_chaining_enabled(self) -> bool:
-        return self._configuration.get_boolean("pipeline.operator-chaining.enabled", True)
+    def get_configuration(self) -> Configuration:
+        """What `configure` was given, and what calls keep under Flink's keys. (Not in PyFlink.)"""
+        return self._configuration
 
     # Sources
 
@@ -150,6 +141,10 @@ class StreamExecutionEnvironment:
                 f"from_collection takes a list or another collection of elements, not {type(collection).__name__}"
             )
         return self._source("collection", CollectionSource(list(collection)), None, None, type_info)
+
+    def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
+        """As `from_collection`, of the arguments. (Not in PyFlink.)"""
+        return self.from_collection(elements, type_info)
 
     def from_sequence(self, start: int, end: int) -> DataStream:
         """The numbers from `start` to `end`, both included. JobError when `start` is above `end`. (Not in PyFlink.)"""
@@ -168,7 +163,7 @@ class StreamExecutionEnvironment:
             raise TypeError(f"from_source: the second argument is a WatermarkStrategy, not {watermark_strategy!r}")
         if isinstance(source, KafkaSource):
             produced = source.deserializer.get_produced_type()
-            described = _topic_input(source)
+            described = topic_input(source)
             return self._source("source", described, watermark_strategy, source_name, type_info, produced)
         if isinstance(source, ConnectorSource):
             produced_type: Callable[[], Any] | None = getattr(source, "get_produced_type", None)
@@ -252,6 +247,7 @@ class StreamExecutionEnvironment:
             self._config.get_global_job_parameters(),
             wants_exactly_once=True in asked,
             derive_uids=self._config.has_auto_generated_uids_enabled(),
+            number=next(self._job_numbers),
         )
         job.when_ended += [cache.fill for cache in filling]
         return job
@@ -289,40 +285,3 @@ class StreamExecutionEnvironment:
         self.graph = Graph()
         for cache in self.caches:
             cache.invalidate()
-
-
-_KINDS = {
-    OffsetsKind.EARLIEST: OffsetKind.EARLIEST,
-    OffsetsKind.LATEST: OffsetKind.LATEST,
-    OffsetsKind.TIMESTAMP: OffsetKind.TIMESTAMP,
-    OffsetsKind.COMMITTED: OffsetKind.COMMITTED,
-    OffsetsKind.OFFSETS: OffsetKind.GIVEN,
-}
-
-
-def _topic_input(source: KafkaSource) -> TopicInput:
-    deserializer = source.deserializer
-    value_only = isinstance(deserializer, ValueOnlyDeserializationSchema)
-    return TopicInput(
-        topics=source.topics,
-        pattern=source.topic_pattern,
-        partitions=frozenset(TopicPartition(*tp) for tp in source.partitions) if source.partitions else None,
-        starting=_offsets(source.starting),
-        stopping=None if source.stopping is None else _offsets(source.stopping),
-        bounded=source.bounded,
-        decode_value=deserializer.value_schema.decoder() if value_only else None,  # type: ignore[attr-defined]
-        decode_message=None if value_only else deserializer.message_decoder(),
-        group_id=source.group_id,
-        bootstrap_servers=source.bootstrap_servers,
-        properties=dict(source.properties),
-    )
-
-
-def _offsets(initializer: KafkaOffsetsInitializer) -> Offsets:
-    reset = {"earliest": OffsetKind.EARLIEST, "latest": OffsetKind.LATEST}.get(initializer.reset.value)
-    return Offsets(
-        _KINDS[initializer.kind],
-        initializer.timestamp_ms or 0,
-        {TopicPartition(*tp): offset for tp, offset in initializer.partition_offsets.items()},
-        reset,
-    )

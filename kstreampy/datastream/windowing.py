@@ -48,11 +48,11 @@ class Windowing(Generic[A, P]):
     _apply_kind: ClassVar[type]
     _process_kind: ClassVar[type]
 
-    def __init__(self, keyed: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
+    def __init__(self, keyed_stream: KeyedStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         if not isinstance(window_assigner, WindowAssigner):
             hint = "; did you forget .of(...)?" if isinstance(window_assigner, type) else ""
             raise TypeError(f"{self._kind} takes a WindowAssigner, not {window_assigner!r}{hint}")
-        self._keyed = keyed
+        self._keyed = keyed_stream
         self._assigner = window_assigner
         self._trigger: Trigger[Any, Any] | None = None
         self._evictor: Evictor[Any, Any] | None = None

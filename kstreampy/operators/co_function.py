@@ -62,7 +62,7 @@ class KeyedCoProcessFunction(Function):
     class Context(KeyedProcessFunction.Context):
         __slots__ = ()
 
-    class OnTimerContext(KeyedProcessFunction.OnTimerContext):
+    class OnTimerContext(Context, KeyedProcessFunction.OnTimerContext):
         __slots__ = ()
 
     @abstractmethod

@@ -97,17 +97,18 @@ class RuntimeContext(KeyedStateStore):
         """Where the function makes counters, gauges, meters and distributions of its own; they are shown at `/metrics`."""
 
 
-class Function:
+class Function(ABC):  # noqa: B024  # what must be there is said by its subclasses
     """Root of all user functions. One instance works for one task: the object given to the stream is copied for each.
+    TypeError, from Python, for an instance of a class that lacks a method it must have.
 
     As in Flink without object reuse, a function may change what it was given, and may change what it emitted and emit
     it again: no other step and no state sees the change.
     """
 
-    def open(self, runtime_context: RuntimeContext) -> None:
+    def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027  # may be left out
         """Called once before the first record of a task; get state here."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # may be left out
         """Called once when the task ends, also after an error, and also when `open` itself failed."""
 
 
@@ -151,9 +152,9 @@ class AggregateFunction(Function):
     def get_result(self, accumulator: Any) -> Any:
         """The result of what was added so far. Leaves the accumulator as it is."""
 
-    @abstractmethod
     def merge(self, acc_a: Any, acc_b: Any) -> Any:
-        """One accumulator of all that was added to the two. Asked for by windows that merge."""
+        """One accumulator of all that was added to the two. Asked for by windows that merge; others do without (PyFlink always
+        wants it)."""
         raise JobError(
             f"{type(self).__name__} has no merge(), which makes one accumulator of two as windows merge: define it"
         )
@@ -346,14 +347,29 @@ class KeyedProcessFunction(Function):
 
 def callable_of(function: Any, cls: type[Function], method: str) -> Callable[..., Any]:
     """The plain callable behind a user's function: a bound method of an instance of `cls`, or the callable itself.
-    TypeError for anything else."""
+    TypeError for anything else, `async def` among it."""
     if isinstance(function, cls):
-        return getattr(function, method)  # type: ignore[no-any-return]  # the method's type is the subclass's own
+        called: Callable[..., Any] = getattr(function, method)
+        refuse_async(called, method)
+        return called
     is_class = isinstance(function, type) and issubclass(function, Function)
     if callable(function) and not isinstance(function, Function) and not is_class:
+        refuse_async(function, method)
         return function  # type: ignore[no-any-return]  # narrowed to a callable of unknown signature
     hint = f". Did you forget the brackets: {function.__name__}()?" if is_class else ""
     raise TypeError(f"{method}: expected a function or a {cls.__name__} instance, not {function!r}{hint}")
+
+
+def refuse_async(function: Any, method: str) -> None:
+    """TypeError for an `async def`: nobody would await what it returns, which is true for every filter and written nowhere by
+    a sink."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    for called in (function, getattr(type(function), "__call__", None)):  # noqa: B004  # what a call of it runs
+        if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+            raise TypeError(
+                f"{method}: {where(function)} is async, and its result would not be awaited: use AsyncDataStream"
+            )
 
 
 def own_copy(function: Any) -> Any:

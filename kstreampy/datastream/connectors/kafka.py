@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kstreampy.common.kafka_record import (
-    ConsumerRecord,
+from kstreampy.common.kafka_deserialization import (
     KafkaRecordDeserializationSchema,
+    KeyValueDeserializationSchema,
+    ValueOnlyDeserializationSchema,
+)
+from kstreampy.common.kafka_record import ConsumerRecord, KafkaSinkContext, ProducerRecord
+from kstreampy.common.kafka_serialization import (
     KafkaRecordSerializationSchema,
     KafkaRecordSerializationSchemaBuilder,
-    KafkaSinkContext,
     KafkaTopicSelector,
-    KeyValueDeserializationSchema,
-    ProducerRecord,
     SchemaRecordSerializer,
-    ValueOnlyDeserializationSchema,
 )
 from kstreampy.common.serialization import DeserializationSchema
 from kstreampy.datastream.connectors import kafka_property

@@ -16,16 +16,14 @@ from typing import Any
 import msgspec
 
 from kstreampy.common.coercion import Coercer, refuse
-from kstreampy.common.composite_type import (
+from kstreampy.common.collection_type import (
     BasicArrayTypeInfo,
-    ExternalTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    TupleTypeInfo,
 )
+from kstreampy.common.composite_type import ExternalTypeInfo, RowTypeInfo, TupleTypeInfo
 from kstreampy.common.time import Instant
 from kstreampy.common.time_type import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from kstreampy.common.type_information import TypeInformation

@@ -282,7 +282,7 @@ def test_functions_give_no_warning():
         DataStreamUtils.reinterpret_as_keyed_stream(stream_of([1]), user)
 
 
-@pytest.mark.parametrize("more", [(1,), ("a",), (None,), (user,), (Types.INT(), 1)])
+@pytest.mark.parametrize("more", [(1,), ("a",), (None, 1), (user,), (Types.INT(), 1)])
 def test_a_selector_stands_alone(more):
     with pytest.raises(TypeError, match="takes one selector"):
         stream_of([1]).key_by(user, *more)
