@@ -77,7 +77,7 @@ class Departure(ProcessJoinFunction):
         }
 
 
-class Named(KeyedBroadcastProcessFunction):
+class Named(KeyedBroadcastProcessFunction[str, Any, Any, dict[str, Any]]):
     """Adds the airline's name to departures keyed by `carrier`. Those that come before their airline wait for it."""
 
     def open(self, runtime_context: RuntimeContext) -> None:

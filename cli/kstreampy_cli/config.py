@@ -28,7 +28,7 @@ def config(
 ) -> None:
     """Show each setting of a job, and where its value comes from."""
     invocation = Invocation(job, tuple(arguments or ()), overrides)
-    rows = invocation.resolve(invocation.draw()).rows()
+    rows = invocation.resolve(invocation.draw()[0]).rows()
     if format is ConfigFormat.JSON:
         shown = {name: {"value": _plain(value), "origin": origin} for name, value, origin in rows}
         typer.echo(json.dumps(shown, indent=2))

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kstreampy.datastream.job_file import draw_job_file, run_job_file
+from kstreampy.datastream.job_number import settings_of_job
 from kstreampy.datastream.launch import Job, Launcher
+from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.settings_source import Resolved, find_file, resolve
 
 from .options import Overrides
@@ -32,7 +34,11 @@ class Invocation:
         """Runs the job file; each `env.execute()` in it comes to the launcher."""
         run_job_file(self.job_file, self.arguments, launcher)
 
-    def draw(self) -> Job:
-        """Runs the job file as far as its first `env.execute()` and returns what it drew. What it prints goes
-        to standard error. JobError when it never executes."""
-        return draw_job_file(self.job_file, self.arguments).job
+    def draw(self, number: int = 1) -> tuple[Job, Settings]:
+        """Runs the job file as far as the `env.execute()` of this number, none of which runs anything, and returns what it
+        drew, with the settings that it would run with on Kafka. What it prints goes to standard error. JobError when there
+        is no such call."""
+        drawn = draw_job_file(self.job_file, self.arguments, number)
+        settings = self.resolve(drawn.job).settings
+        before = [self.resolve(job).settings.application_id for job in drawn.before]
+        return drawn.job, settings_of_job(settings, before.count(settings.application_id) + 1)

@@ -25,6 +25,10 @@ Arguments = Annotated[
     typer.Argument(metavar="[-- ARGUMENTS]", help="Handed to the job as sys.argv[1:].", show_default=False),
 ]
 
+JobNumber = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Which of the jobs that the file executes, in their order.")
+]
+
 
 @dataclass(frozen=True)
 class Overrides:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .invocation import Invocation
-from .options import Arguments, JobFile, Overrides
+from .options import Arguments, JobFile, JobNumber, Overrides
 
 
 class PlanFormat(StrEnum):
@@ -22,11 +22,11 @@ def plan(
     job: JobFile,
     *,
     arguments: Arguments = None,
+    job_number: JobNumber = 1,
     format: Annotated[PlanFormat, typer.Option(help="How to show it.")] = PlanFormat.TEXT,
     overrides: Overrides,
 ) -> None:
     """Show a job's stages, operators and topics with their settings."""
     invocation = Invocation(job, tuple(arguments or ()), overrides)
-    drawn = invocation.draw()
-    settings = invocation.resolve(drawn).settings
+    drawn, settings = invocation.draw(job_number)
     typer.echo(drawn.plan(settings).explain(format.value).rstrip("\n"))

@@ -33,7 +33,7 @@ def run(job: JobFile, *, arguments: Arguments = None, overrides: Overrides) -> N
     membership()  # a supervisor's child watches its parent from the very beginning
     invocation = Invocation(job, tuple(arguments or ()), overrides)
     launcher = RunLauncher(invocation)
-    with stopping_by_signal(launcher.stop, until_exit=True):
+    with log.restored(), stopping_by_signal(launcher.stop, until_exit=True):
         invocation.run_file(launcher)
         launcher.conclude()
 
@@ -51,6 +51,8 @@ class RunLauncher:
         self._failure: BaseException | None = None
         self._running: list[StopSignal] = []
         self._changed = threading.Condition()
+        self._supervising = threading.Lock()
+        self._exit_code: int | None = None
         self.stop = StopSignal()
         self.stop.on_request(self._pass_on)
 
@@ -104,7 +106,7 @@ class RunLauncher:
 
     def _run(self, job: Job) -> None:
         resolved = self._invocation.resolve(job)
-        settings = resolved.settings
+        settings = job.own(resolved.settings)
         if (place := membership()) is not None:
             settings = settings_of_worker(settings, place.index, place.count)
         self._set_up_log(resolved, settings)
@@ -117,9 +119,15 @@ class RunLauncher:
         stop = StopSignal(budget_s)
         with self._counted(stop):
             if settings.workers > 1:
-                # The children run the whole file, also what follows the job in it.
-                raise SystemExit(supervise(settings, stop))
+                raise SystemExit(self._supervised(settings, stop))
             _work(job, plan, settings, stop)
+
+    def _supervised(self, settings: Settings, stop: StopSignal) -> int:
+        """The exit code of the children. They are started once: each runs the whole file, with all of its jobs."""
+        with self._supervising:
+            if self._exit_code is None:
+                self._exit_code = supervise(settings, stop)
+            return self._exit_code
 
     def _set_up_log(self, resolved: Resolved, settings: Settings) -> None:
         place = membership()

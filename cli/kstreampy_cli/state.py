@@ -19,7 +19,7 @@ from kstreampy.runtime.query_route import Address, addresses, ask
 from kstreampy.runtime.settings import Settings
 
 from .invocation import Invocation
-from .options import Arguments, JobFile, Overrides
+from .options import Arguments, JobFile, JobNumber, Overrides
 
 _PANEL: Final = "Which state"
 
@@ -46,13 +46,14 @@ def get(
     *,
     arguments: Arguments = None,
     key_type: _KeyType = "str",
+    job_number: JobNumber = 1,
     live: _Live = False,
     at: _At = None,
     overrides: Overrides,
 ) -> None:
     """Show what a running job keeps for one key, as JSON."""
     invocation = Invocation(job, tuple(arguments or ()), overrides)
-    _ask_for(invocation, at, name, {"key": key, "key_type": key_type, "live": live})
+    _ask_for(invocation, job_number, at, name, {"key": key, "key_type": key_type, "live": live})
 
 
 def list_keys(
@@ -66,6 +67,7 @@ def list_keys(
     after: Annotated[str | None, typer.Option(help="Go on behind this id.", rich_help_panel=_PANEL)] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.", rich_help_panel=_PANEL)] = 100,
     key_type: _KeyType = "str",
+    job_number: JobNumber = 1,
     live: _Live = False,
     at: _At = None,
     overrides: Overrides,
@@ -73,12 +75,11 @@ def list_keys(
     """List what a running job keeps, in the order of keys, as JSON."""
     asked = {"prefix": prefix, "from": least, "to": most, "after": after, "limit": limit}
     invocation = Invocation(job, tuple(arguments or ()), overrides)
-    _ask_for(invocation, at, name, {**asked, "key_type": key_type, "live": live})
+    _ask_for(invocation, job_number, at, name, {**asked, "key_type": key_type, "live": live})
 
 
-def _ask_for(invocation: Invocation, at: str | None, name: str, asked: dict[str, Any]) -> None:
-    drawn = invocation.draw()
-    settings = invocation.resolve(drawn).settings
+def _ask_for(invocation: Invocation, job_number: int, at: str | None, name: str, asked: dict[str, Any]) -> None:
+    drawn, settings = invocation.draw(job_number)
     where = [_parsed(at)] if at is not None else _workers(drawn, settings)
     given = {key: str(value).lower() if value is True else value for key, value in asked.items()}
     query = urlencode({key: value for key, value in given.items() if value is not None and value is not False})

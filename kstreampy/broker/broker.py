@@ -219,6 +219,10 @@ class Broker(Protocol):
 
     transactional: bool
 
+    def size(self) -> int:
+        """Brokers in the cluster."""
+        ...
+
     def topics(self, names: Iterable[str]) -> dict[str, TopicInfo]:
         """Describes; topics that do not exist are left out."""
         ...

@@ -16,6 +16,7 @@ import fractions
 import types
 import uuid
 from collections.abc import Callable
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -67,10 +68,14 @@ def _copy(value: Any) -> Any:
 
 
 def _copy_list(value: list[Any]) -> list[Any]:
+    if IMMUTABLE_TYPES.issuperset(map(type, value)):
+        return value.copy()
     return [_copy(item) for item in value]
 
 
 def _copy_dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    if IMMUTABLE_TYPES.issuperset(map(type, chain(value, value.values()))):
+        return value.copy()
     return {(key if type(key) is str else _copy(key)): _copy(item) for key, item in value.items()}
 
 
@@ -79,6 +84,8 @@ def _copy_set(value: set[Any]) -> set[Any]:
 
 
 def _copy_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    if IMMUTABLE_TYPES.issuperset(map(type, value)):
+        return value
     copied = [_copy(item) for item in value]
     return value if all(map(is_, copied, value)) else tuple(copied)
 

@@ -36,7 +36,7 @@ class AsyncDataStream:
     @staticmethod
     def ordered_wait(
         data_stream: DataStream,
-        async_function: AsyncFunction,
+        async_function: AsyncFunction[Any, Any],
         timeout: Amount,
         capacity: int = 100,
         output_type: TypeInformation | None = None,
@@ -47,9 +47,9 @@ class AsyncDataStream:
     @staticmethod
     def ordered_wait_with_retry(
         data_stream: DataStream,
-        async_function: AsyncFunction,
+        async_function: AsyncFunction[Any, Any],
         timeout: Amount,
-        async_retry_strategy: AsyncRetryStrategy,
+        async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
@@ -59,7 +59,7 @@ class AsyncDataStream:
     @staticmethod
     def unordered_wait(
         data_stream: DataStream,
-        async_function: AsyncFunction,
+        async_function: AsyncFunction[Any, Any],
         timeout: Amount,
         capacity: int = 100,
         output_type: TypeInformation | None = None,
@@ -71,9 +71,9 @@ class AsyncDataStream:
     @staticmethod
     def unordered_wait_with_retry(
         data_stream: DataStream,
-        async_function: AsyncFunction,
+        async_function: AsyncFunction[Any, Any],
         timeout: Amount,
-        async_retry_strategy: AsyncRetryStrategy,
+        async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
         output_type: TypeInformation | None = None,
     ) -> DataStream:
@@ -88,7 +88,7 @@ def _drawn(
     function: Any,
     timeout: Amount,
     capacity: int,
-    strategy: AsyncRetryStrategy,
+    strategy: AsyncRetryStrategy[Any],
     mode: AsyncFunctionDescriptor.OutputMode,
     output_type: TypeInformation | None,
 ) -> DataStream:

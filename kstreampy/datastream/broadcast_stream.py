@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.datastream.connected_streams import check_same_environment, input_node
@@ -91,7 +91,7 @@ class BroadcastConnectedStream:
 
     def process(
         self,
-        func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: TypeInformation | None = None,
     ) -> DataStream:
         """Any number of results per element of either stream, with a context. A `KeyedBroadcastProcessFunction` is for a keyed
@@ -117,7 +117,7 @@ class BroadcastConnectedStream:
 
     def _step(
         self,
-        func: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+        func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
         output_type: TypeInformation | None,
     ) -> DataStream:
         main, other = self.non_broadcast_stream, self.broadcast_stream.input_stream

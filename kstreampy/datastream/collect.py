@@ -38,10 +38,11 @@ class RunningJob:
         self._cancelled = False
 
     def begin(self) -> RunningJob:
-        """Runs it in a thread of its own."""
+        """Runs it in a thread of its own. Returns once its number is known, so that jobs are counted as they are called."""
         context = contextvars.copy_context()
         run = threading.Thread(target=context.run, args=(self._run_quietly,), name=f"job {self.job.name}", daemon=True)
         run.start()
+        self.job.placed.wait()
         return self
 
     @property
@@ -59,7 +60,7 @@ class RunningJob:
             self._result.set_exception(error)
             raise
         finally:
-            self.job.started.set()
+            self.job.over(cancelled=self._cancelled)
 
     def _run_quietly(self) -> None:
         with contextlib.suppress(BaseException):  # it is told to who asks for the result

@@ -15,9 +15,9 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from kstreampy.datastream.launch import Job, Launcher, use
+from kstreampy.datastream.launch import Job, JobExecutionResult, Launcher, use
 from kstreampy.errors import JobError
 
 
@@ -31,37 +31,43 @@ def run_job_file(file: Path, arguments: Sequence[str], launcher: Launcher) -> No
 
 
 class DrawnFile(NamedTuple):
-    """The first job that a file executes, and the module that its functions and classes live in (see `as_main`)."""
+    """A job that a file executes, those before it, and the module that its functions and classes live in (see
+    `as_main`)."""
 
     job: Job
+    before: Sequence[Job]
     module: types.ModuleType
 
 
-def draw_job_file(file: Path, arguments: Sequence[str]) -> DrawnFile:
-    """Runs the file as far as its first `env.execute()`, which runs nothing. What the file prints goes to standard error.
-    JobError as `run_job_file`, and when the file never executes."""
+def draw_job_file(file: Path, arguments: Sequence[str], number: int = 1) -> DrawnFile:
+    """Runs the file as far as the `env.execute()` of this number. Neither it nor those before it run anything. What the file
+    prints goes to standard error. JobError as `run_job_file`, when the file never executes, or not so often, and when it
+    needs results of a job before."""
     code = _compile(file)
     module = _module_of(file)
+    pen = _Pen(number)
     with contextlib.redirect_stdout(sys.stderr), _called_with(file, arguments), as_main(module):
-        job = drawn_by(lambda: _run(code, module))
-    if job is None:
+        try:
+            pen.draw(lambda: _run(code, module))
+        except Exception as error:
+            if not pen.jobs:
+                raise
+            raise JobError(
+                f"job {number} of {file} cannot be drawn while those before it do not run: {error}"
+            ) from error
+    if not pen.jobs:
         raise never_executed(file)
-    return DrawnFile(job, module)
+    if len(pen.jobs) < number:
+        raise JobError(f"{file} has no job {number}: it executes {len(pen.jobs)}")
+    return DrawnFile(pen.jobs[-1], pen.jobs[:-1], module)
 
 
 def drawn_by(function: Callable[[], object]) -> Job | None:
     """Calls the function as far as its first `env.execute()`, which runs nothing; None when it comes to its end without
     one."""
-    pen = _Pen()
-    try:
-        with use(pen):
-            function()
-    except _Drawn:
-        pass
-    except Exception:
-        if pen.job is None:
-            raise
-    return pen.job
+    pen = _Pen(1)
+    pen.draw(function)
+    return pen.jobs[0] if pen.jobs else None
 
 
 def never_executed(file: Path) -> JobError:
@@ -88,14 +94,28 @@ class _Drawn(BaseException):
 
 
 class _Pen:
-    """Keeps the first job that is executed."""
+    """Keeps the first jobs that are executed, as many as are asked for."""
 
-    def __init__(self) -> None:
-        self.job: Job | None = None
+    def __init__(self, number: int) -> None:
+        self.jobs: list[Job] = []
+        self._number = number
 
-    def launch(self, job: Job) -> NoReturn:
-        if self.job is None:
-            self.job = job
+    def draw(self, function: Callable[[], object]) -> None:
+        """Calls the function. What it raises once all jobs are there does not count."""
+        try:
+            with use(self):
+                function()
+        except _Drawn:
+            pass
+        except Exception:
+            if len(self.jobs) < self._number:
+                raise
+
+    def launch(self, job: Job) -> JobExecutionResult:
+        if len(self.jobs) < self._number:
+            self.jobs.append(job)
+            if len(self.jobs) < self._number:
+                return JobExecutionResult(job.job_id, 0)
         raise _Drawn
 
 

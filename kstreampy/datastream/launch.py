@@ -1,7 +1,8 @@
 """From `env.execute()` to a running job: what a command line or a test puts in between.
 
 In here: `Job` (what was drawn), `Launcher` (who runs it) and the launcher in force. `python job.py` uses `LocalLauncher`,
-which runs one worker in this process; the command line installs its own.
+which runs one worker in this process; the command line installs its own. Not in here: which of a program's jobs it is
+(`job_number.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 from kstreampy.broker.broker import Broker
 from kstreampy.common.job_execution_result import JobExecutionResult
 from kstreampy.common.job_id import JobID
+from kstreampy.datastream.job_number import Place, place_of, settings_of_job
 from kstreampy.errors import JobError
 from kstreampy.graph.compile import compile_plan
 from kstreampy.graph.node import Graph
@@ -45,11 +47,8 @@ class Job:
         *,
         wants_exactly_once: bool = False,
         derive_uids: bool = True,
-        number: int = 1,
     ) -> None:
-        """`number`: which of its environment's jobs it is."""
         self.name = name
-        self.number = number
         self.graph = graph
         self.code_settings = code_settings
         self.parameters = parameters
@@ -57,26 +56,41 @@ class Job:
         self.derive_uids = derive_uids
         self.job_id = JobID()
         self.stop: StopSignal | None = None
+        self.placed = threading.Event()
+        """Set once its number is known, or it has ended without one."""
         self.started = threading.Event()
         self.compiled: Plan | None = None
         self.connect: Callable[[], Broker] | None = None
         self.when_ended: list[Callable[[Job], None]] = []
         """Called once it has come to its end by itself."""
+        self._place: Place | None = None
 
     def ended(self) -> None:
         """It was run without an error. What was stopped on the way has not come to its end."""
         plan, stop = self.compiled, self.stop
         if plan is None or not plan.bounded or stop is None or stop.requested():
             return
+        if self._place is not None:
+            self._place.complete()
         for call in self.when_ended:
             call(self)
 
+    def over(self, *, cancelled: bool) -> None:
+        """It runs no more, however it ended. `cancelled`: by the program itself."""
+        if self._place is not None and not cancelled:
+            self._place.leave()
+        self.placed.set()
+        self.started.set()
+
     def own(self, settings: Settings) -> Settings:
-        """The settings with an application id of the job's own: what an environment runs later is another application than
-        its first job, so that nothing on Kafka (positions, state, collected results) is taken for the other's."""
-        if self.number == 1:
-            return settings
-        return settings.model_copy(update={"application_id": f"{settings.application_id}-job-{self.number}"})
+        """The settings that it runs with on Kafka: those of its number among the jobs that this process runs under the
+        application id, so that nothing there (positions, state, collected results) is taken for another job's. In memory,
+        where nothing outlives a job, they are the same for all. Called once, by the launcher."""
+        if settings.bootstrap_servers is not None:
+            self._place = place_of(settings.application_id, self.plan(settings).explain("json"))
+            settings = settings_of_job(settings, self._place.number)
+        self.placed.set()
+        return settings
 
     def plan(self, settings: Settings) -> Plan:
         """The job as it would run with these settings. JobError when it cannot."""
@@ -97,6 +111,8 @@ class Job:
     def attach(self, plan: Plan, settings: Settings, stop: StopSignal) -> Callable[[], Broker]:
         """Called by the launcher when a worker is about to start: from now on the job can be stopped, and its results
         read. Returns what the worker connects with."""
+        if self._place is not None and self._place.number > 1:
+            _log.info("job %d of this program runs as the application %s", self._place.number, plan.application_id)
         self.compiled = plan
         self.stop = stop
         self.connect = broker_factory(plan, settings)
@@ -115,6 +131,10 @@ class LocalLauncher:
     `kstreampy.toml` beside the job, and the environment."""
 
     def launch(self, job: Job) -> JobExecutionResult:
+        with log.restored():
+            return self._launch(job)
+
+    def _launch(self, job: Job) -> JobExecutionResult:
         from kstreampy.runtime.process import run_process  # RocksDB and the Kafka client load only when a job runs
 
         script = Path(sys.argv[0]) if sys.argv and sys.argv[0].endswith(".py") else None

@@ -7,7 +7,6 @@ Not in here: what streams offer (`data_stream.py`), what is said to a cluster (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any
 
 from kstreampy.common.configuration import Configuration
@@ -48,7 +47,6 @@ class StreamExecutionEnvironment(Deployment):
     def __init__(self, configuration: Configuration | None = None) -> None:
         self.graph = Graph()
         self.awaiting: list[CloseableIterator] = []
-        self._job_numbers = count(1)
         """Results of what is drawn; they come from the job that is run next."""
         self.caches: list[Cache] = []
         self._config = ExecutionConfig()
@@ -247,7 +245,6 @@ class StreamExecutionEnvironment(Deployment):
             self._config.get_global_job_parameters(),
             wants_exactly_once=True in asked,
             derive_uids=self._config.has_auto_generated_uids_enabled(),
-            number=next(self._job_numbers),
         )
         job.when_ended += [cache.fill for cache in filling]
         return job

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from kstreampy.common.serializer import TypeSerializer
+from kstreampy.eventtime.subscript import Subscriptable
 from kstreampy.eventtime.trigger import Trigger
 from kstreampy.eventtime.window import Window
 from kstreampy.serde.batch import NO_TIMESTAMP
@@ -20,7 +21,7 @@ W = TypeVar("W", bound=Window)
 W2 = TypeVar("W2")
 
 
-class WindowAssigner(ABC, Generic[T, W]):
+class WindowAssigner(ABC, Subscriptable, Generic[T, W]):
     """Assigns windows to elements. One object may serve several tasks, so an assigner keeps nothing between calls but
     what can be found out again; state per key comes from `context.get_runtime_context()`."""
 

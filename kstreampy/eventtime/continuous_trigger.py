@@ -6,6 +6,7 @@ Semantics: Flink's, except where an endless row of firings is avoided (see there
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from kstreampy.common.time import Amount, to_millis
@@ -32,6 +33,21 @@ class _Continuous(Trigger[Any, Window]):
 
     def can_merge(self) -> bool:
         return True
+
+    @abstractmethod
+    def register_next_fire_timestamp(
+        self, time: int, window: Window, ctx: Trigger.TriggerContext, fire_timestamp_state: ReducingState[int]
+    ) -> None:
+        """Fires next one interval after `time`, or at the window's end."""
+
+    def _fires_at(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fires if this is the time to, and then again after the interval."""
+        state: ReducingState[int] = ctx.get_partitioned_state(self.state_desc)
+        if state.get() != time:
+            return _CONTINUE
+        state.clear()
+        self.register_next_fire_timestamp(time, window, ctx, state)
+        return _FIRE
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval})"
@@ -63,12 +79,7 @@ class ContinuousEventTimeTrigger(_Continuous):
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         if time == window.max_timestamp():
             return _FIRE
-        state: ReducingState[int] = ctx.get_partitioned_state(self.state_desc)
-        if state.get() != time:
-            return _CONTINUE
-        state.clear()
-        self.register_next_fire_timestamp(time, window, ctx, state)
-        return _FIRE
+        return self._fires_at(time, window, ctx)
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         ctx.merge_partitioned_state(self.state_desc)
@@ -116,12 +127,7 @@ class ContinuousProcessingTimeTrigger(_Continuous):
         return _CONTINUE
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        state: ReducingState[int] = ctx.get_partitioned_state(self.state_desc)
-        if state.get() != time:
-            return _CONTINUE
-        state.clear()
-        self.register_next_fire_timestamp(time, window, ctx, state)
-        return _FIRE
+        return self._fires_at(time, window, ctx)
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _CONTINUE

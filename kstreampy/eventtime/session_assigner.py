@@ -30,24 +30,60 @@ GapExtractor: TypeAlias = SessionWindowTimeGapExtractor | Callable[[Any], Amount
 
 
 class _Sessions(TimeWindowAssigner, MergingWindowAssigner[Any, TimeWindow]):
+    @abstractmethod
+    def gap_of(self, element: Any) -> int:
+        """The element's gap in ms, more than 0."""
+
     def merge_windows(
         self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
     ) -> None:
         TimeWindow.merge_windows(windows, callback)
 
 
-class _FixedSessions(_Sessions):
+class _EventTimeSessions(_Sessions):
+    in_event_time = True
+
+    @staticmethod
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows:
+        return DynamicEventTimeSessionWindows(extractor)
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        if timestamp <= NO_TIMESTAMP:
+            require_timestamp(timestamp)
+        return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
+
+
+class _ProcessingTimeSessions(_Sessions):
+    in_event_time = False
+
+    @staticmethod
+    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows:
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        now = context.get_current_processing_time()
+        return [TimeWindow(now, now + self.gap_of(element))]
+
+
+class _FixedGap(_Sessions):
     def __init__(self, session_gap: Amount) -> None:
         """An amount of time (an int is ms). ValueError when it is not more than 0."""
         self.gap_ms = to_millis(session_gap)
         if self.gap_ms <= 0:
             raise ValueError(f"{type(self).__name__} parameters must satisfy 0 < size, but the gap is {self.gap_ms} ms")
 
+    def gap_of(self, element: Any) -> int:
+        return self.gap_ms
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.gap_ms})"
 
 
-class _DynamicSessions(_Sessions):
+class _DynamicGap(_Sessions):
     def __init__(self, session_window_time_gap_extractor: GapExtractor) -> None:
         """TypeError when it is no extractor and cannot be called."""
         self._extract = _extract_of(session_window_time_gap_extractor)
@@ -63,78 +99,28 @@ class _DynamicSessions(_Sessions):
         return f"{type(self).__name__}()"
 
 
-class EventTimeSessionWindows(_FixedSessions):
+class EventTimeSessionWindows(_FixedGap, _EventTimeSessions):
     """Sessions of event time that end when no element came for a fixed gap."""
-
-    in_event_time = True
 
     @staticmethod
     def with_gap(size: Amount) -> EventTimeSessionWindows:
         return EventTimeSessionWindows(size)
 
-    @staticmethod
-    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows:
-        return DynamicEventTimeSessionWindows(extractor)
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        if timestamp <= NO_TIMESTAMP:
-            require_timestamp(timestamp)
-        return [TimeWindow(timestamp, timestamp + self.gap_ms)]
-
-
-class ProcessingTimeSessionWindows(_FixedSessions):
+class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTimeSessions):
     """As `EventTimeSessionWindows`, by the wall clock."""
-
-    in_event_time = False
 
     @staticmethod
     def with_gap(size: Amount) -> ProcessingTimeSessionWindows:
         return ProcessingTimeSessionWindows(size)
 
-    @staticmethod
-    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows:
-        return DynamicProcessingTimeSessionWindows(extractor)
 
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        now = context.get_current_processing_time()
-        return [TimeWindow(now, now + self.gap_ms)]
-
-
-class DynamicEventTimeSessionWindows(_DynamicSessions):
+class DynamicEventTimeSessionWindows(_DynamicGap, _EventTimeSessions):
     """Sessions of event time where each element says for how long it keeps the session open."""
 
-    in_event_time = True
 
-    @staticmethod
-    def with_dynamic_gap(extractor: GapExtractor) -> DynamicEventTimeSessionWindows:
-        return DynamicEventTimeSessionWindows(extractor)
-
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        if timestamp <= NO_TIMESTAMP:
-            require_timestamp(timestamp)
-        return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
-
-
-class DynamicProcessingTimeSessionWindows(_DynamicSessions):
+class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTimeSessions):
     """As `DynamicEventTimeSessionWindows`, by the wall clock."""
-
-    in_event_time = False
-
-    @staticmethod
-    def with_dynamic_gap(extractor: GapExtractor) -> DynamicProcessingTimeSessionWindows:
-        return DynamicProcessingTimeSessionWindows(extractor)
-
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        now = context.get_current_processing_time()
-        return [TimeWindow(now, now + self.gap_of(element))]
 
 
 def _extract_of(extractor: GapExtractor) -> Callable[[Any], Amount]:

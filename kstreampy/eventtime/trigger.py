@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kstreampy.eventtime.subscript import Subscriptable
 from kstreampy.eventtime.window import Window
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class TriggerResult(Enum):
         return self.value[1]
 
 
-class Trigger(ABC, Generic[T_contra, W_contra]):
+class Trigger(ABC, Subscriptable, Generic[T_contra, W_contra]):
     """Decides when the window of a key fires. One object serves all keys and windows of a task: what it must remember
     goes into `ctx.get_partitioned_state`, which is kept per key and window."""
 

@@ -4,7 +4,7 @@ In here: the windows and their bytes. Not in here: who assigns elements to them 
 they fire (`trigger.py`), and serializers for windows of the user's own (`window_serializer.py`). Semantics: Flink's.
 
 Bytes: one tag byte, then for a `TimeWindow` its end and its start, for a `CountWindow` its id: 8 bytes each, big endian,
-sign bit flipped. So time windows sort by end, then by start.
+sign bit flipped. So time windows sort by end, then by start. They are also what a value that holds a window is stored with.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from struct import Struct, error
 from typing import TYPE_CHECKING
 
+from kstreampy.serde import value
+from kstreampy.serde.atom import Atom
 from kstreampy.serde.batch import MAX_WATERMARK
 
 if TYPE_CHECKING:
@@ -203,3 +205,7 @@ def decode_window(data: bytes) -> Window:
     if tag == _COUNT_TAG and len(data) == 9:
         return CountWindow(_COUNT_FORM.unpack(data)[1] - _SIGN)
     raise ValueError(f"not a window's bytes: {data[:40]!r}")
+
+
+for _kind in (TimeWindow, CountWindow, GlobalWindow):
+    value.register(_kind, Atom(b"W", encode_window, decode_window))

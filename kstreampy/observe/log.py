@@ -6,10 +6,12 @@ Not in here: what is logged.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sys
-from collections.abc import Iterable, MutableMapping
+import threading
+from collections.abc import Iterable, Iterator, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
@@ -44,9 +46,7 @@ def setup(
     this handler only. Calling it again replaces what it did before.
     """
     root, own = logging.getLogger(), logging.getLogger(_ROOT)
-    for logger in (root, own):
-        for old in [handler for handler in logger.handlers if isinstance(handler, _Handler)]:
-            logger.removeHandler(old)
+    _take_away()
     handler = _Handler(stream or sys.stderr)
     formatter = _JsonFormatter if format == "json" else _TextFormatter
     handler.setFormatter(formatter(tuple(secrets), context or {}))
@@ -58,6 +58,40 @@ def setup(
         root.addHandler(handler)
         own.propagate = True
     return handler
+
+
+def _take_away() -> None:
+    for logger in (logging.getLogger(), logging.getLogger(_ROOT)):
+        for old in [handler for handler in logger.handlers if isinstance(handler, _Handler)]:
+            logger.removeHandler(old)
+
+
+_lock = threading.Lock()
+_inside = 0
+"""Blocks of `restored` that are entered, in all threads."""
+_before = (logging.NOTSET, True)
+"""Level and propagation of kstreampy's logger when the first was."""
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """What `setup` does inside is undone behind it, or behind the last such block where there are several at a time. So a
+    program that runs a job has its logging as it was, and nothing is written to a standard error that it has put away."""
+    global _inside, _before
+    own = logging.getLogger(_ROOT)
+    with _lock:
+        if _inside == 0:
+            _before = own.level, own.propagate
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _take_away()
+                own.setLevel(_before[0])
+                own.propagate = _before[1]
 
 
 class _Handler(logging.StreamHandler[TextIO]):

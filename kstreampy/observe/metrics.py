@@ -39,9 +39,11 @@ class Metrics:
         self._clock = clock
         self._last_checkpoint: float | None = None
         self._lag_topics: dict[tuple[str, str], set[str]] = {}
+        self._async_steps: dict[tuple[str, str], set[str]] = {}
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._declare_flow()
+        self._declare_async()
         self._declare_checkpoint()
         self._declare_state()
         self._declare_worker()
@@ -73,6 +75,21 @@ class Metrics:
         self._lag = self._gauge("lag_records", "Records between a task's position and the end", _SOURCE)
         self._watermark = self._gauge("watermark_milliseconds", "Watermark of a task, milliseconds since 1970", _TASK)
         self._idle = self._gauge("task_idle", "1 while all inputs of a task are idle, else 0", _TASK)
+
+    def _declare_async(self) -> None:
+        self._async_in_flight = self._gauge(
+            "async_in_flight", "Records that an asynchronous step has taken and that are not done", (*_TASK, "step")
+        )
+        of_step = ("stage", "step")
+        self._async_completed = self._counter(
+            "async_completed", "Records that an asynchronous step is done with, whether they failed or not", of_step
+        )
+        self._async_retried = self._counter(
+            "async_retried", "Calls that an asynchronous step made again, by its retry strategy", of_step
+        )
+        self._async_timed_out = self._counter(
+            "async_timed_out", "Records whose calls took longer than an asynchronous step's timeout", of_step
+        )
 
     def _declare_checkpoint(self) -> None:
         self._checkpoint_seconds = Histogram(
@@ -128,6 +145,15 @@ class Metrics:
 
     def records_future(self, stage: str, policy: str, count: int) -> None:
         self._records_future.labels(stage, policy).inc(count)
+
+    def async_in_flight(self, stage: str, partition: int, step: str, records: int) -> None:
+        self._async_steps.setdefault((stage, str(partition)), set()).add(step)
+        self._async_in_flight.labels(stage, partition, step).set(records)
+
+    def async_counts(self, stage: str, step: str, completed: int, retried: int, timed_out: int) -> None:
+        self._async_completed.labels(stage, step).inc(completed)
+        self._async_retried.labels(stage, step).inc(retried)
+        self._async_timed_out.labels(stage, step).inc(timed_out)
 
     def lag(self, stage: str, topic: str, partition: int, records: int) -> None:
         self._lag_topics.setdefault((stage, str(partition)), set()).add(topic)
@@ -194,6 +220,8 @@ class Metrics:
         self.functions.forget(stage, partition)
         for topic in self._lag_topics.pop((stage, name), ()):
             _forget((self._lag,), stage, topic, name)
+        for step in self._async_steps.pop((stage, name), ()):
+            _forget((self._async_in_flight,), stage, name, step)
 
     def values(self) -> Mapping[str, float]:
         """All samples by name and labels, `name{label="x"}`: for logs and tests."""

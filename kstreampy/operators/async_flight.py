@@ -22,7 +22,7 @@ from kstreampy.common.types import Row
 from kstreampy.errors import KStreamError
 from kstreampy.operators.async_function import AsyncFunction, AsyncFunctionDescriptor
 from kstreampy.operators.async_loop import LoopThread, cancelled, join_loop, leave_loop
-from kstreampy.operators.async_retry import AsyncRetryStrategy, NoRetryStrategy
+from kstreampy.operators.async_retry import NoRetryStrategy, Retry
 from kstreampy.operators.function import settle
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Element:
 class Flight:
     """Owned by one operator, from `open` to `close`. Any number of calls may be over before those begun earlier."""
 
-    def __init__(self, function: AsyncFunction, descriptor: AsyncFunctionDescriptor) -> None:
+    def __init__(self, function: AsyncFunction[Any, Any], descriptor: AsyncFunctionDescriptor) -> None:
         """`function`: the task's own copy of the descriptor's."""
         self.function = function
         self.capacity = descriptor.capacity
@@ -86,6 +86,8 @@ class Flight:
         self.finished: deque[Element] = deque()
         """Done, and not taken by the driver yet."""
         self.launched = self.begun = self.ended = 0
+        self.retried = self.timed_out = 0
+        self._told = (0, 0, 0)
         self._late: set[asyncio.Task[None]] = set()
         """Of calls that took too long and are being cancelled."""
         self._timer: asyncio.TimerHandle | None = None
@@ -103,6 +105,11 @@ class Flight:
     def under_way(self) -> int:
         """Elements that are not done."""
         return self.launched - self.ended
+
+    def take_counts(self) -> tuple[int, int, int]:
+        """Since this was last asked: records done, calls made again, records that took too long."""
+        told, self._told = self._told, (self.ended, self.retried, self.timed_out)
+        return self._told[0] - told[0], self._told[1] - told[1], self._told[2] - told[2]
 
     def launch(self, elements: Sequence[Element]) -> None:
         """Hands elements over; their calls begin in this order, as there is room."""
@@ -198,6 +205,7 @@ class Flight:
                     if not retry.again_after(attempt, error):
                         raise
                 await asyncio.sleep(self.retry.get_backoff_time_millis(attempt) / 1000)
+                self.retried += 1
         except BaseException as error:
             self._failed(element, error)
         else:
@@ -259,6 +267,7 @@ class Flight:
             self._timer = self.loop.call_at(next(iter(self.running)).deadline, self._expire)
 
     def _give_up(self, element: Element) -> None:
+        self.timed_out += 1
         task = element.task
         try:
             results = self.function.timeout(element.value)
@@ -278,25 +287,3 @@ class OrderedFlight(Flight):
         if not self.running:
             return self.capacity
         return self.capacity - (self.begun - next(iter(self.running)).number)
-
-
-class Retry:
-    """What a strategy says of outcomes."""
-
-    __slots__ = ("_exception", "_result", "_strategy")
-
-    def __init__(self, strategy: AsyncRetryStrategy) -> None:
-        self._strategy = strategy
-        predicate = strategy.get_retry_predicate()
-        self._result = predicate.result_predicate()
-        self._exception = predicate.exception_predicate()
-
-    def again(self, attempt: int, results: Any) -> bool:
-        """After results."""
-        wanted = self._result is not None and results is not None and self._result(results)
-        return bool(wanted) and self._strategy.can_retry(attempt)
-
-    def again_after(self, attempt: int, error: Exception) -> bool:
-        """After an exception."""
-        wanted = self._exception is not None and self._exception(error)
-        return bool(wanted) and self._strategy.can_retry(attempt)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kstreampy.operators.async_retry import AsyncRetryStrategy
 from kstreampy.operators.function import Function
 
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
 
-class AsyncFunction(Function):
+
+class AsyncFunction(Function, Generic[IN, OUT]):
     """A function whose calls are coroutines. All calls of a worker run in one event loop, in a thread of its own: whatever
     waits must be awaited, since a call that blocks holds up all others (`asyncio.to_thread` is for clients that block).
 
@@ -24,11 +27,11 @@ class AsyncFunction(Function):
     """
 
     @abstractmethod
-    async def async_invoke(self, value: Any) -> Iterable[Any]:
+    async def async_invoke(self, value: IN) -> Iterable[OUT]:
         """The results for a value: a list, empty for none. An exception that is not retried fails the job with a
         `RecordError` that names the record."""
 
-    def timeout(self, value: Any) -> Iterable[Any]:
+    def timeout(self, value: IN) -> Iterable[OUT]:
         """The results for a value whose call took too long; the call itself is cancelled. By default the job fails."""
         raise TimeoutError(f"Async function call has timed out for input: {value}")
 
@@ -46,10 +49,10 @@ class AsyncFunctionDescriptor:
 
     def __init__(
         self,
-        async_function: AsyncFunction,
+        async_function: AsyncFunction[Any, Any],
         timeout: int,
         capacity: int,
-        async_retry_strategy: AsyncRetryStrategy,
+        async_retry_strategy: AsyncRetryStrategy[Any],
         output_mode: OutputMode,
     ) -> None:
         """`timeout` in ms, for a record's calls and the waits between them together; 0 or less: none. `capacity`: how many

@@ -61,6 +61,7 @@ class AsyncOperator(Operator):
         self.flight = (OrderedFlight if self.ordered else Flight)(self.function, self.descriptor)
         self._dropped = weakref.finalize(self, self.flight.abandon)
         self._dropped.atexit = False
+        context.calls.append((self.step, self.flight))
         self.flight.thread.call(partial(self.function.open, AsyncRuntimeContext(self.step, context)))
 
     def process(self, batch: Batch) -> None:

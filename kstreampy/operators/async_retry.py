@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-ResultPredicate = Callable[[list[Any]], bool]
+OUT = TypeVar("OUT")
+
+ResultPredicate = Callable[[list[OUT]], bool]
 ExceptionPredicate = Callable[[Exception], bool]
 
 
-class AsyncRetryPredicate(ABC):
+class AsyncRetryPredicate(ABC, Generic[OUT]):
     """Which outcomes of a call are reasons for another."""
 
     @abstractmethod
-    def result_predicate(self) -> ResultPredicate | None:
+    def result_predicate(self) -> ResultPredicate[OUT] | None:
         """True for results that are to be tried again; None: no result is."""
 
     @abstractmethod
@@ -27,7 +29,7 @@ class AsyncRetryPredicate(ABC):
         """True for exceptions that are to be tried again; None: no exception is."""
 
 
-class AsyncRetryStrategy(ABC):
+class AsyncRetryStrategy(ABC, Generic[OUT]):
     """Whether, and how much later, a call is made again. One object serves all calls, so it keeps nothing of them."""
 
     @abstractmethod
@@ -39,11 +41,11 @@ class AsyncRetryStrategy(ABC):
         """How long to wait after call number `current_attempts`, in ms."""
 
     @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         """Which outcomes are tried again."""
 
     @staticmethod
-    def no_restart() -> AsyncRetryStrategy:
+    def no_restart() -> AsyncRetryStrategy[Any]:
         """Every call is made once."""
         return NO_RETRY_STRATEGY
 
@@ -51,9 +53,9 @@ class AsyncRetryStrategy(ABC):
     def fixed_delay(
         max_attempts: int,
         backoff_time_millis: int,
-        result_predicate: ResultPredicate | None = None,
+        result_predicate: ResultPredicate[Any] | None = None,
         exception_predicate: ExceptionPredicate | None = None,
-    ) -> AsyncRetryStrategy:
+    ) -> AsyncRetryStrategy[Any]:
         """`FixedDelayRetryStrategy`."""
         return FixedDelayRetryStrategy(max_attempts, backoff_time_millis, result_predicate, exception_predicate)
 
@@ -63,32 +65,32 @@ class AsyncRetryStrategy(ABC):
         initial_delay: int,
         max_retry_delay: int,
         multiplier: float,
-        result_predicate: ResultPredicate | None = None,
+        result_predicate: ResultPredicate[Any] | None = None,
         exception_predicate: ExceptionPredicate | None = None,
-    ) -> AsyncRetryStrategy:
+    ) -> AsyncRetryStrategy[Any]:
         """`ExponentialBackoffDelayRetryStrategy`."""
         return ExponentialBackoffDelayRetryStrategy(
             max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
         )
 
 
-class RetryPredicate(AsyncRetryPredicate):
+class RetryPredicate(AsyncRetryPredicate[OUT]):
     """Two functions, or None where nothing is a reason."""
 
     def __init__(
-        self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
+        self, result_predicate: ResultPredicate[OUT] | None, exception_predicate: ExceptionPredicate | None
     ) -> None:
         self._result_predicate = result_predicate
         self._exception_predicate = exception_predicate
 
-    def result_predicate(self) -> ResultPredicate | None:
+    def result_predicate(self) -> ResultPredicate[OUT] | None:
         return self._result_predicate
 
     def exception_predicate(self) -> ExceptionPredicate | None:
         return self._exception_predicate
 
 
-class NoRetryStrategy(AsyncRetryStrategy):
+class NoRetryStrategy(AsyncRetryStrategy[OUT]):
     """Every call is made once."""
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -97,11 +99,11 @@ class NoRetryStrategy(AsyncRetryStrategy):
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         return -1
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         return RetryPredicate(None, None)
 
 
-class FixedDelayRetryStrategy(AsyncRetryStrategy):
+class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     """Up to `max_attempts` more calls after the first, each `backoff_time_millis` after the outcome of the one before.
     ValueError unless both are above 0."""
 
@@ -109,7 +111,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
         self,
         max_attempts: int,
         backoff_time_millis: int,
-        result_predicate: ResultPredicate | None = None,
+        result_predicate: ResultPredicate[OUT] | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> None:
         _above_zero(max_attempts=max_attempts, backoff_time_millis=backoff_time_millis)
@@ -123,11 +125,11 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
     def get_backoff_time_millis(self, current_attempts: int) -> int:
         return self._backoff_time_millis
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         return self._predicate
 
 
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
+class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     """Up to `max_attempts` more calls after the first: `initial_delay` ms after its outcome, then `multiplier` times as
     long after each further one, up to `max_retry_delay`. ValueError unless all are above 0.
 
@@ -141,7 +143,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
         initial_delay: int,
         max_retry_delay: int,
         multiplier: float,
-        result_predicate: ResultPredicate | None = None,
+        result_predicate: ResultPredicate[OUT] | None = None,
         exception_predicate: ExceptionPredicate | None = None,
     ) -> None:
         _above_zero(
@@ -168,7 +170,7 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
             return self._max_retry_delay
         return int(min(delay, self._max_retry_delay))
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate:
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         return self._predicate
 
 
@@ -178,7 +180,29 @@ def _above_zero(**amounts: float) -> None:
             raise ValueError(f"{name} should be greater than zero, not {amount}.")
 
 
-NO_RETRY_STRATEGY = NoRetryStrategy()
+NO_RETRY_STRATEGY: NoRetryStrategy[Any] = NoRetryStrategy()
+
+
+class Retry:
+    """What a strategy says of outcomes."""
+
+    __slots__ = ("_exception", "_result", "_strategy")
+
+    def __init__(self, strategy: AsyncRetryStrategy[Any]) -> None:
+        self._strategy = strategy
+        predicate = strategy.get_retry_predicate()
+        self._result = predicate.result_predicate()
+        self._exception = predicate.exception_predicate()
+
+    def again(self, attempt: int, results: Any) -> bool:
+        """After results."""
+        wanted = self._result is not None and results is not None and self._result(results)
+        return bool(wanted) and self._strategy.can_retry(attempt)
+
+    def again_after(self, attempt: int, error: Exception) -> bool:
+        """After an exception."""
+        wanted = self._exception is not None and self._exception(error)
+        return bool(wanted) and self._strategy.can_retry(attempt)
 
 
 def empty_result_predicate(result: list[Any] | None) -> bool:

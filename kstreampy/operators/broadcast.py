@@ -16,7 +16,8 @@ from typing import Any
 from kstreampy.operators.broadcast_function import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from kstreampy.operators.co import Keyless, without_keys
 from kstreampy.operators.function import RecordContext, TimerService, where
-from kstreampy.operators.keyed import KeyedProcessOperator, ProcessOperator, keyed_state
+from kstreampy.operators.keyed import keyed_state
+from kstreampy.operators.keyed_function import KeyedProcessOperator, ProcessOperator
 from kstreampy.operators.operator import TaskContext
 from kstreampy.operators.pair import PairOperator
 from kstreampy.operators.runtime_context import TaskKeyedStateStore
@@ -72,7 +73,11 @@ class PlainBroadcastOperator(BroadcastOperator, ProcessOperator):
     cls = BroadcastProcessFunction
 
     def __init__(
-        self, step: str, uid: str, function: BroadcastProcessFunction, descriptors: Sequence[MapStateDescriptor]
+        self,
+        step: str,
+        uid: str,
+        function: BroadcastProcessFunction[Any, Any, Any],
+        descriptors: Sequence[MapStateDescriptor],
     ) -> None:
         super().__init__(step, function)
         self.uid = uid
@@ -98,7 +103,11 @@ class KeyedBroadcastOperator(BroadcastOperator, KeyedProcessOperator):
     """The other input is keyed; the function has no `on_timer`."""
 
     def __init__(
-        self, step: str, uid: str, function: KeyedBroadcastProcessFunction, descriptors: Sequence[MapStateDescriptor]
+        self,
+        step: str,
+        uid: str,
+        function: KeyedBroadcastProcessFunction[Any, Any, Any, Any],
+        descriptors: Sequence[MapStateDescriptor],
     ) -> None:
         super().__init__(step, uid, function)
         self.descriptors = descriptors
@@ -150,7 +159,7 @@ class TimedBroadcastOperator(KeyedBroadcastOperator, TimedProcessOperator):
 def broadcast_process(
     step: str,
     uid: str,
-    function: BroadcastProcessFunction | KeyedBroadcastProcessFunction,
+    function: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
     descriptors: Sequence[MapStateDescriptor],
 ) -> PairOperator:
     """The operator of `process` with this function; the other input is keyed where the function's kind says so."""

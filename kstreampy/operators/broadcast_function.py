@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kstreampy.errors import JobError
 from kstreampy.operators.function import Function, RecordContext, TimeDomain, TimerService
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from kstreampy.operators.side_output import SideOutputs
     from kstreampy.state.broadcast_state import BroadcastState, ReadOnlyBroadcastState
     from kstreampy.state.handle import State
+
+KEY = TypeVar("KEY")
+IN1 = TypeVar("IN1")
+IN2 = TypeVar("IN2")
+OUT = TypeVar("OUT")
 
 ApplyToKeyedState = Callable[[StateDescriptor, Callable[[Any, Any], None]], None]
 
@@ -74,7 +79,7 @@ class BaseBroadcastProcessFunction(Function):
             return self._state(state_descriptor)  # type: ignore[no-any-return]  # what this side was given
 
 
-class BroadcastProcessFunction(BaseBroadcastProcessFunction):
+class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, OUT]):
     """For a stream without keys and a broadcast one."""
 
     class Context(BaseBroadcastProcessFunction.Context):
@@ -84,15 +89,15 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction):
         __slots__ = ()
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN1, ctx: BroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
         """The outputs for a value of the stream that is not broadcast: an iterable, a generator, or None for none."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: BroadcastProcessFunction.Context) -> Iterable[Any] | None:
+    def process_broadcast_element(self, value: IN2, ctx: BroadcastProcessFunction.Context) -> Iterable[OUT] | None:
         """The outputs for a broadcast value. It is called in every task, so every task emits them."""
 
 
-class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
+class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, IN1, IN2, OUT]):
     """For a keyed stream and a broadcast one. Keyed state, got in `open`, is that of the keyed side."""
 
     class Context(BaseBroadcastProcessFunction.Context):
@@ -140,14 +145,14 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction):
             return self._domain
 
     @abstractmethod
-    def process_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[Any] | None:
+    def process_element(self, value: IN1, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterable[OUT] | None:
         """The outputs for a value of the keyed stream: an iterable, a generator, or None for none."""
 
     @abstractmethod
-    def process_broadcast_element(self, value: Any, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[Any] | None:
+    def process_broadcast_element(self, value: IN2, ctx: KeyedBroadcastProcessFunction.Context) -> Iterable[OUT] | None:
         """The outputs for a broadcast value. It is called in every task, so every task emits them."""
 
-    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[Any] | None:
+    def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterable[OUT] | None:
         """A timer has come to its time, in ms; see `KeyedProcessFunction.on_timer`."""
         return None
 

@@ -17,8 +17,8 @@ from kstreampy.operators.co_function import (
     CoProcessFunction,
     KeyedCoProcessFunction,
 )
-from kstreampy.operators.function import Function, RecordContext, TimerService, is_rich, where
-from kstreampy.operators.keyed import (
+from kstreampy.operators.function import Function, RecordContext, TimerService, is_rich, refuse_async, where
+from kstreampy.operators.keyed_function import (
     KeyedFlatMapOperator,
     KeyedMapOperator,
     KeyedProcessOperator,
@@ -44,6 +44,8 @@ class CoOperator(PairOperator):
     def use(self, names: tuple[str, str], keyed: Keyed, adapt: Callable[[Any], Any] | None = None) -> None:
         """The methods of the function for each input; `adapt` makes of one what the step calls."""
         methods = [getattr(self.owner, name) for name in names]
+        for name, method in zip(names, methods, strict=True):
+            refuse_async(method, name)
         self._methods = [(adapt(method) if adapt else method, where(method)) for method in methods]
         self._keyed = keyed
         self._kinds = KeyKinds(self.step) if all(keyed) else None

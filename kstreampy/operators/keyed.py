@@ -1,14 +1,15 @@
-"""Steps of a keyed stream: rolling aggregations, process functions, and map/filter/flat_map with keyed state.
+"""Steps of a keyed stream: rolling aggregations.
 
-In here: the operators that set the current key (`KeyScope.token`) and read or write state through the write-behind cache:
-the misses of a batch are fetched in one call, then it is a dict. Semantics: Flink's KeyedStream; a rolling aggregation
-emits one result per record, with that record's timestamp.
+In here: the operators, how values are combined, and what every step has that keeps state by key. State is read and written
+through the write-behind cache: the misses of a batch are fetched in one call, then it is a dict. Semantics: Flink's
+KeyedStream; a rolling aggregation emits one result per record, with that record's timestamp. Not in here: steps that call
+functions with keyed state (`keyed_function.py`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -17,23 +18,12 @@ from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import JobError, KStreamError
 from kstreampy.operators.field import Field
 from kstreampy.operators.function import (
-    Function,
-    KeyedProcessFunction,
-    ProcessFunction,
-    RecordContext,
     ReduceFunction,
-    TimerService,
-    settle,
 )
 from kstreampy.operators.operator import Operator, TaskContext, failure
-from kstreampy.operators.runtime_context import TaskRuntimeContext
-from kstreampy.operators.side_output import SideOutputs
-from kstreampy.operators.stateless import FilterOperator, FlatMapOperator, FunctionOperator, MapOperator, emit_repeated
-from kstreampy.operators.timer_service import SilentTimerService
+from kstreampy.operators.stateless import FunctionOperator
 from kstreampy.serde.batch import Batch, Token
-from kstreampy.serde.key import key_of
 from kstreampy.state.cache import ValueCache
-from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.kind import value_cache
 from kstreampy.state.stored_type import ROLLING
@@ -270,174 +260,3 @@ def extreme_by(field: Field, *, largest: bool, first: bool) -> Combine:
         return value if better(new, old) or (not first and new == old) else so_far
 
     return extreme
-
-
-class _KeyedCalls(FunctionOperator):
-    """Calls the function with the record's key as the current key, so that its state handles work."""
-
-    uid: str
-    state: KeyedState
-    scope: KeyScope
-
-    def open(self, context: TaskContext) -> None:
-        self.state = keyed_state(self.step, context)
-        self.scope = context.scope
-        super().open(context)
-
-    def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
-        return TaskRuntimeContext(self.step, context, self.uid)
-
-    def calls(self, batch: Batch) -> list[Any]:
-        keys = keys_in(batch)
-        self.state.preload(keys)
-        scope = self.scope
-        function = self.function
-        results: list[Any] = []
-        try:
-            for scope.token, value in zip(keys, batch.values, strict=True):
-                results.append(function(value))
-        except KStreamError:
-            raise
-        except Exception as error:
-            index = len(results)
-            raise failure(self.step, error, index, batch.values[index], self.where) from error
-        finally:
-            scope.token = None
-        return results
-
-
-class KeyedMapOperator(_KeyedCalls, MapOperator):
-    def __init__(self, step: str, uid: str, function: Any) -> None:
-        super().__init__(step, function)
-        self.uid = uid
-
-
-class KeyedFilterOperator(_KeyedCalls, FilterOperator):
-    def __init__(self, step: str, uid: str, function: Any) -> None:
-        super().__init__(step, function)
-        self.uid = uid
-
-
-class KeyedFlatMapOperator(_KeyedCalls, FlatMapOperator):
-    def __init__(self, step: str, uid: str, function: Any) -> None:
-        super().__init__(step, function)
-        self.uid = uid
-
-
-class ProcessOperator(FunctionOperator):
-    """`process` with a `ProcessFunction` on a stream without keys."""
-
-    cls: type[Function] = ProcessFunction
-    method = "process_element"
-    context: RecordContext
-    side_outputs: SideOutputs
-
-    def open(self, context: TaskContext) -> None:
-        self.side_outputs = SideOutputs(self.sides)
-        self.context = self.new_context(context)
-        super().open(context)
-
-    def new_context(self, context: TaskContext) -> RecordContext:
-        """What the function is called with."""
-        timer_service = TimerService(context.clock, lambda: context.watermark)
-        return ProcessFunction.Context(timer_service, self.side_outputs)
-
-    def process(self, batch: Batch) -> None:
-        function = self.function
-        context = self.context
-        headers = batch.headers
-        results: list[Any] = []
-        emit = results.append
-        ends: list[int] = []
-        output = context.output
-        self.side_outputs.begin(ends)
-        try:
-            for index, value in enumerate(batch.values):
-                context._timestamp = batch.timestamps[index]
-                context._headers = None if headers is None else headers[index]
-                produced = function(value, context)
-                if produced is not None:
-                    settle(produced, emit, output)
-                ends.append(len(results))
-        except KStreamError:
-            raise
-        except Exception as error:
-            index = len(ends)
-            raise failure(self.step, error, index, batch.values[index], self.where) from error
-        emit_repeated(self.out, batch, results, ends)
-        self.side_outputs.emit()
-
-
-class KeyedProcessOperator(FunctionOperator):
-    """`process` with a `KeyedProcessFunction` (or, deprecated, a `ProcessFunction`) on a keyed stream."""
-
-    cls = Function
-    method = "process_element"
-    context: RecordContext
-    side_outputs: SideOutputs
-    state: KeyedState
-    scope: KeyScope
-
-    def __init__(self, step: str, uid: str, function: Any) -> None:
-        super().__init__(step, function)
-        self.uid = uid
-
-    def open(self, context: TaskContext) -> None:
-        self.state = keyed_state(self.step, context)
-        self.scope = context.scope
-        self.side_outputs = SideOutputs(self.sides)
-        self.context = self.new_context(context, self.timer_service(context))
-        super().open(context)
-
-    def current_key(self) -> Any:
-        token = self.scope.token
-        return None if token is None else key_of(token)
-
-    def new_context(self, context: TaskContext, timer_service: TimerService) -> RecordContext:
-        """What the function is called with."""
-        return KeyedProcessFunction.Context(timer_service, self.current_key, self.side_outputs)
-
-    def timer_service(self, context: TaskContext) -> TimerService:
-        """What the function is handed to set timers; see `timer.py` for functions that have `on_timer`."""
-        return SilentTimerService(self.step, context, self.where)
-
-    def runtime_context(self, context: TaskContext) -> TaskRuntimeContext:
-        return TaskRuntimeContext(self.step, context, self.uid)
-
-    def process(self, batch: Batch) -> None:
-        keys = keys_in(batch)
-        self.state.preload(keys)
-        self.process_with(keys, batch)
-
-    def process_with(self, keys: Sequence[Token | None], batch: Batch) -> None:
-        """The records of the batch, with these as the current keys."""
-        function = self.function
-        scope = self.scope
-        context = self.context
-        results: list[Any] = []
-        emit = results.append
-        ends: list[int] = []
-        count = ends.append
-        output = context.output
-        self.side_outputs.begin(ends)
-        if batch.headers is None:
-            context._headers = None
-        try:
-            for index, value in enumerate(batch.values):
-                scope.token = keys[index]
-                context._timestamp = batch.timestamps[index]
-                if batch.headers is not None:
-                    context._headers = batch.headers[index]
-                produced = function(value, context)
-                if produced is not None:
-                    settle(produced, emit, output)
-                count(len(results))
-        except KStreamError:
-            raise
-        except Exception as error:
-            index = len(ends)
-            raise failure(self.step, error, index, batch.values[index], self.where) from error
-        finally:
-            scope.token = None
-        emit_repeated(self.out, batch, results, ends)
-        self.side_outputs.emit()

@@ -39,6 +39,19 @@ class Origin(Protocol):
     def coordinate(self) -> Callable[[int], str]: ...
 
 
+class Calls(Protocol):
+    """The calls of an asynchronous step, for the metrics."""
+
+    @property
+    def under_way(self) -> int:
+        """Records that are not done."""
+        ...
+
+    def take_counts(self) -> tuple[int, int, int]:
+        """Since this was last asked: records done, calls made again, records that took too long."""
+        ...
+
+
 def _no_metrics(step: str) -> MetricGroup:
     raise JobError(f"{step} asks for metrics, but its task was opened without any")
 
@@ -80,6 +93,8 @@ class TaskContext:
     """Last committed position of each connector sink of this task, by the step's uid."""
     metric_group: Callable[[str], MetricGroup] = _no_metrics
     """The metrics of the functions of a step, by its name."""
+    calls: list[tuple[str, Calls]] = field(default_factory=list)
+    """Of the asynchronous steps, each with the step's name."""
     records_out: int = 0
     """Records that left the stage since the driver last looked."""
     late_dropped: int = 0

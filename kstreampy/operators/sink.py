@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from kstreampy.common.kafka_record import KafkaRecordSerializationSchema
+from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema
 from kstreampy.errors import KStreamError
 from kstreampy.operators.connector import ConnectorSink, SinkWriter
 from kstreampy.operators.function import SinkFunction

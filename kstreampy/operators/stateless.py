@@ -1,6 +1,6 @@
 """Steps without state: map, filter, flat_map, coerce, and keys assigned in place.
 
-In here: operators that need nothing but the batch. Steps of a keyed stream whose function uses state are in `keyed.py`.
+In here: operators that need nothing but the batch. Steps of a keyed stream whose function uses state are in `keyed_function.py`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from kstreampy.operators.function import (
     settle,
     where,
 )
-from kstreampy.operators.keyed import KeyedProcessOperator
+from kstreampy.operators.keyed_function import KeyedProcessOperator
 from kstreampy.operators.operator import TaskContext, shown
 from kstreampy.operators.timer_service import KeyedTimerService
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Token

@@ -55,18 +55,7 @@ class RememberedStates(TaskKeyedStateStore):
         found = self._found.get(state_descriptor.get_name()) if isinstance(state_descriptor, StateDescriptor) else None
         if found is not None and found[0] is state_descriptor:
             return found[1]
-        match state_descriptor:
-            case ValueStateDescriptor():
-                return self.get_state(state_descriptor)
-            case ReducingStateDescriptor():
-                return self.get_reducing_state(state_descriptor)
-            case AggregatingStateDescriptor():
-                return self.get_aggregating_state(state_descriptor)
-            case ListStateDescriptor():
-                return self.get_list_state(state_descriptor)
-            case MapStateDescriptor():
-                return self.get_map_state(state_descriptor)
-        raise TypeError(f"a state descriptor is required, not {state_descriptor!r}")
+        return self.state(state_descriptor)
 
     def _handle(self, descriptor: D, make: Callable[[D], H]) -> H:
         name = descriptor.get_name()

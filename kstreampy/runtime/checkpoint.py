@@ -30,7 +30,8 @@ from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.resources import Resources
 from kstreampy.runtime.restore import Follower
 from kstreampy.runtime.task import Task
-from kstreampy.state.keyed import Dirty, KeyedState
+from kstreampy.state.dirty import Dirty
+from kstreampy.state.keyed import KeyedState
 from kstreampy.state.store import META_KEY, Entry
 from kstreampy.state.task_meta import LocalMeta, TaskMeta
 from kstreampy.state.task_timer import timers_log_key
@@ -89,6 +90,8 @@ class Checkpoint:
         for assignment in assignments:
             for task in assignment.running():
                 task.flush()
+                if between_polls:
+                    task.sweep()
         moved = [(a, [task for task in a.running() if task.has_work()]) for a in assignments]
         moved = [(a, tasks) for a, tasks in moved if tasks]
         self.last = self.resources.monotonic()

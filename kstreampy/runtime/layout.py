@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kstreampy.broker.broker import Broker, Message, TopicInfo, TopicPartition, TopicSpec
@@ -245,7 +245,19 @@ def _ensure(plan: Plan, broker: Broker, counts: Mapping[str, int]) -> dict[str, 
                 "read; -1 keeps the rest)",
                 name, retention_ms,
             )  # fmt: skip
+    _warn_of_single_replicas(there.values(), broker)
     return there
+
+
+def _warn_of_single_replicas(infos: Iterable[TopicInfo], broker: Broker) -> None:
+    """Kafka's own default is one replica, on any number of brokers. A cluster of one broker is for development."""
+    single = sorted(info.name for info in infos if info.replication == 1)
+    if single and broker.size() > 1:
+        _log.warning(
+            "internal topics %s have one replica: they are lost, and the job's state with them, when one broker's disk is. "
+            "Add replicas, and set the brokers' default.replication.factor",
+            ", ".join(single),
+        )
 
 
 def _check_replicas(info: TopicInfo, config: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ from kstreampy.state.rocks import RocksBudget, RocksStore
 _log = logging.getLogger(__name__)
 
 _WRITE_BEHIND_MS = 3_000
-_MAX_VALUE_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
+MAX_VALUE_BYTES = MAX_MESSAGE_BYTES - 64 * 1024
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Stores:
     def open(self, stage: str, partition: int) -> KeyedState:
         """The task's state as it was left. A store that cannot be read is set aside, to be rebuilt from the changelog."""
         if self.directory is None or self.rocks_budget is None:
-            return KeyedState(MemoryStore(), self.cache_budget, max_value_bytes=_MAX_VALUE_BYTES)
+            return KeyedState(MemoryStore(), self.cache_budget, max_value_bytes=MAX_VALUE_BYTES)
         path = self.directory.store_path(stage, partition)
         try:
             return self._open_rocks(path, self.rocks_budget)
@@ -58,7 +58,7 @@ class Stores:
         store = RocksStore(path, budget)
         try:
             return KeyedState(
-                store, self.cache_budget, max_value_bytes=_MAX_VALUE_BYTES, write_behind_ms=_WRITE_BEHIND_MS
+                store, self.cache_budget, max_value_bytes=MAX_VALUE_BYTES, write_behind_ms=_WRITE_BEHIND_MS
             )
         except BaseException:
             store.close()

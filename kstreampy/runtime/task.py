@@ -228,6 +228,11 @@ class Task:
         if self.context.positions:
             self.progress.connector_positions.update(self.context.positions)
 
+    def sweep(self) -> None:
+        """A checkpoint begins: what expires is removed also while nothing comes in."""
+        if not self.changed and self.status is Status.RUNNING and self.state is not None:
+            self.changed = self.state.sweep()
+
     def has_work(self) -> bool:
         """True if a checkpoint would have something to write."""
         return self.changed

@@ -19,15 +19,8 @@ import types
 import typing
 from typing import Any, TypeAlias
 
-from kstreampy.common.composite_type import (
-    BasicArrayTypeInfo,
-    ExternalTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    RowTypeInfo,
-    TupleTypeInfo,
-)
+from kstreampy.common.collection_type import BasicArrayTypeInfo, ListTypeInfo, MapTypeInfo, ObjectArrayTypeInfo
+from kstreampy.common.composite_type import ExternalTypeInfo, RowTypeInfo, TupleTypeInfo
 from kstreampy.common.object_type import ObjectTypeInfo, is_record_class
 from kstreampy.common.time_type import DateTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from kstreampy.common.type_information import TypeInformation

@@ -8,7 +8,8 @@ lists and dicts of these) are MessagePack's own; everything else is an extension
 
     tuple, set, frozenset, deque, bytearray, int beyond 64 bit, str with lone surrogates, dict with any keys
     (order kept), OrderedDict, Counter, date, time, datetime (zone by name or offset), timedelta, Instant,
-    Duration, Time, Decimal, UUID, members of Enums and Flags, named tuples, dataclasses, Row (names, kind)
+    Duration, Time, Decimal, UUID, members of Enums and Flags, named tuples, dataclasses, Row (names, kind),
+    and what rooms above have registered: windows (`eventtime/window.py`)
 
 Classes are stored by name and found only among modules that are already imported (`serde/classname.py`);
 fields are stored by name, so that a class may gain and lose some (`serde/fields.py`). Nothing is ever
@@ -68,13 +69,21 @@ def _encode_each(values: list[Any]) -> list[bytes]:
     try:
         if PLAIN.issuperset(kinds):
             return [TAG + data for data in map(_encode, values)]
-        if kinds == {tuple} and PLAIN.issuperset(map(type, chain.from_iterable(values))):
+        if kinds == {tuple} and _hold_what_is_flat(values):
             return [TAG + _encode(_Ext(_TUPLE, data)) for data in map(_encode, values)]
         if kinds == {dict} and _are_flat(values):
             return [TAG + data for data in map(_encode, values)]
     except (OverflowError, UnicodeEncodeError):
         pass  # an int beyond 64 bit or a lone surrogate: one by one
     return list(map(encode, values))
+
+
+def _hold_what_is_flat(values: list[tuple[Any, ...]]) -> bool:
+    """Tuples of plain scalars and of flat dicts, such as elements that are marked with the stream they came from."""
+    inner = set(map(type, chain.from_iterable(values))) - PLAIN
+    return not inner or (
+        inner == {dict} and _are_flat([item for value in values for item in value if type(item) is dict])
+    )
 
 
 def _are_flat(values: list[dict[Any, Any]]) -> bool:
@@ -310,6 +319,14 @@ _UNWRAPPERS: dict[int, Callable[[memoryview], Any]] = {
     _OBJECT: _unwrap_object,
     **{form.tag[0]: _atom_unwrapper(form.decode) for form in _ATOMS.values()},
 }
+
+
+def register(cls: type, form: atom.Atom) -> None:
+    """Values of this class, which a room above defines, can be stored from now on. Classes that share a tag share a form."""
+    _WRAPPERS[cls] = _atom_wrapper(form.tag[0], form.encode)
+    _UNWRAPPERS[form.tag[0]] = _atom_unwrapper(form.decode)
+
+
 _Ext = msgpack.Ext
 _encode = msgpack.Encoder().encode
 _decode = msgpack.Decoder(ext_hook=_unwrap).decode

@@ -24,14 +24,12 @@ from itertools import islice
 from sys import getsizeof
 from typing import Any, Protocol
 
-from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
 from kstreampy.serde.key import from_typed_bytes, typed_bytes
 from kstreampy.serde.typed import Codec
-from kstreampy.state.encoding import encode_entries, encode_error, shown_key
+from kstreampy.state.encoding import decoded_otherwise, encode_entries, encode_error
 from kstreampy.state.layout import entry_key, entry_keys, name_prefix, split_prefixed
 from kstreampy.state.object_size import object_bytes
-from kstreampy.state.stamped import without_time
 from kstreampy.state.store import Entry, Store
 
 MAX_VALUE_BYTES = 1_000_000
@@ -154,7 +152,7 @@ class ValueCache:
             try:
                 entries[token] = None if data is None else decode(data)
             except Exception as error:
-                entries[token] = self._decoded_otherwise(token, data, error)
+                entries[token] = decoded_otherwise(self.name, self._codec, token, data or b"", error)
         if not self._sampled:
             self._sample(tokens)
 
@@ -163,20 +161,7 @@ class ValueCache:
         try:
             return self._codec.decode(data)
         except Exception as error:
-            return self._decoded_otherwise(token, data, error)
-
-    def _decoded_otherwise(self, token: Token, data: bytes | None, error: Exception) -> Any:
-        """The value of bytes that the codec refuses: perhaps they have a time, from when the state had a TTL."""
-        bare = None if data is None else without_time(data)
-        try:
-            if bare is not None:
-                return self._codec.decode(bare)
-        except Exception as other:
-            error = other
-        raise JobError(
-            f"state {self.name!r}: what is stored for key {shown_key(token)} cannot be read ({error}). "
-            "If the type of this state was changed, change it back or give the state another name"
-        ) from error
+            return decoded_otherwise(self.name, self._codec, token, data, error)
 
     def encode_dirty(self) -> list[Entry]:
         """The entries that differ from the store's, as bytes, one per key; None for those removed. Changes

@@ -1,6 +1,7 @@
-"""Values to be written as entries, with errors that name the state and the key.
+"""Values to be written as entries and read again, with errors that name the state and the key.
 
-In here: `encode_entries`, what every cache's `encode_dirty` ends in, and how a key is shown in a message. Not in here: the
+In here: `encode_entries`, what every cache's `encode_dirty` ends in, what is done where bytes cannot be read as declared,
+and how a key is shown in a message. Not in here: the
 form of the bytes (`serde/`) and of the entries' keys (`layout.py`).
 """
 
@@ -12,6 +13,7 @@ from kstreampy.errors import JobError
 from kstreampy.serde.batch import Token
 from kstreampy.serde.key import key_of
 from kstreampy.serde.typed import Codec
+from kstreampy.state.stamped import without_time
 from kstreampy.state.store import Entry
 
 
@@ -67,9 +69,24 @@ def _check_sizes(name: str, tokens: list[Token], entries: list[Entry], max_bytes
     if largest > max_bytes:
         raise JobError(
             f"state {name!r}: the value of key {shown_key(tokens[sizes.index(largest)])} takes {largest:,} bytes, "
-            f"more than the {max_bytes:,} that one entry may: keep less per key, or raise "
-            "max_value_bytes together with max.message.bytes of the changelog topic"
+            f"more than the {max_bytes:,} that one entry may: keep less per key, or keep it in a ListState or MapState, whose "
+            "elements are entries of their own"
         )
+
+
+def decoded_otherwise(name: str, codec: Codec, token: Token, data: bytes, error: Exception) -> Any:
+    """The value of stored bytes that the codec refuses with this error: perhaps they have a time, from when the state had a
+    TTL. JobError when it refuses them without it too."""
+    bare = without_time(data)
+    try:
+        if bare is not None:
+            return codec.decode(bare)
+    except Exception as other:
+        error = other
+    raise JobError(
+        f"state {name!r}: what is stored for key {shown_key(token)} cannot be read ({error}). "
+        "If the type of this state was changed, change it back or give the state another name"
+    ) from error
 
 
 def shown_key(token: Token) -> str:

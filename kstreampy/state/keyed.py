@@ -1,7 +1,7 @@
 """All keyed state of one task: its store, the caches in front of it, and what a checkpoint takes and gives
 back.
 
-In here: `KeyedState`, `Dirty`. Not in here: producing to the changelog and reading it back, which the runtime
+In here: `KeyedState`. Not in here: producing to the changelog and reading it back, which the runtime
 does with the bytes it gets here.
 
 A checkpoint: `take_dirty` → the runtime writes those entries to the changelog and commits → `committed`
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kstreampy.errors import JobError, StateCorrupted
@@ -24,6 +23,7 @@ from kstreampy.serde.batch import Token
 from kstreampy.serde.typed import Codec
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.cache import MAX_VALUE_BYTES, Cache, ValueCache
+from kstreampy.state.dirty import Dirty
 from kstreampy.state.expiry import SWEEP, Sweeping
 from kstreampy.state.store import Entry, Store
 from kstreampy.state.stored_type import merged, shown_type
@@ -38,21 +38,6 @@ C = TypeVar("C", bound=Cache)
 _TTL_TOO = " (of another kind, or once with a TTL and once without)"
 _MOST_BEHIND = 20_000
 """Entries that may wait in memory for the store."""
-
-
-@dataclass(frozen=True)
-class Dirty:
-    """What a checkpoint writes: each key once. `entries` go to the changelog, `timers` to the timers topic."""
-
-    entries: list[Entry]
-    timers: list[Entry] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.entries) + len(self.timers)
-
-    def size_bytes(self) -> int:
-        """Of keys and values."""
-        return sum(len(key) + (0 if value is None else len(value)) for key, value in [*self.entries, *self.timers])
 
 
 class KeyedState:
@@ -76,6 +61,7 @@ class KeyedState:
         self._behind: dict[bytes, bytes | None] = {}
         self._written_at_ms: int | None = None
         self._caches: dict[str, Cache] = {}
+        self._sweeping: list[Sweeping] = []
         self._types: dict[str, str] = {}
         self._declared: dict[str, str] = {}
         self._void: set[bytes] = set()
@@ -146,6 +132,8 @@ class KeyedState:
         text = self.stored_type(name, type_description)
         made = make(self._store, self._complete, self._max_value_bytes)
         self._caches[name] = made
+        if isinstance(made, Sweeping):
+            self._sweeping.append(made)
         self._types[name] = text
         self._declared[name] = type_description
         return made
@@ -202,9 +190,16 @@ class KeyedState:
             cache.committed()
         self.task_timers.committed(timers_meta)
         self._evict()
-        for cache in self._caches.values():
-            if isinstance(cache, Sweeping):
-                cache.sweep(SWEEP)
+        for expiring in self._sweeping:
+            expiring.sweep(SWEEP)
+
+    def sweep(self) -> bool:
+        """A checkpoint begins with nothing set since the last: some entries that may have expired are looked at all the same.
+        True if there is something to write now. `OSError` as for `committed`."""
+        if self._sweeping and self._behind:
+            self._write_out()  # sweeps look at the store
+        changes = [cache.sweep(SWEEP) for cache in self._sweeping]
+        return any(changes)
 
     def _write_out(self) -> None:
         """What is committed and not in the store yet goes there: one batch, with the meta record of the last checkpoint."""

@@ -80,15 +80,20 @@ def map_cache(
     return state.cache(name, stored.encode(), MapCache, make)
 
 
-def pane_cache(state: KeyedState, name: str, kind: str, type_info: TypeInformation | None) -> PaneCache:
-    """Of the panes of a windowed step, with one accumulator per pane and key. `kind` says how time is cut into panes."""
+def pane_cache(
+    state: KeyedState, name: str, kind: str, type_info: TypeInformation | None, begin_of: Callable[[int], int]
+) -> PaneCache:
+    """Of the panes of a windowed step, with one accumulator per pane and key. `kind` says how time is cut into panes,
+    `begin_of` where the one with an end begins."""
     stored = StoredType.of(kind, type_info)
     codec = _codec(state, name, stored, type_info)
 
     def make(store: Store, complete: bool, max_value_bytes: int) -> PaneCache:
         return PaneCache(name, codec, store, complete=complete, max_value_bytes=max_value_bytes)
 
-    return state.cache(name, stored.encode(), PaneCache, make)
+    cache = state.cache(name, stored.encode(), PaneCache, make)
+    cache.begin_of = begin_of
+    return cache
 
 
 def timeline_cache(state: KeyedState, name: str, type_info: TypeInformation | None, exponent: int) -> TimelineCache:

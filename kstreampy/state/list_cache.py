@@ -1,6 +1,6 @@
 """The elements of a list state in front of the store.
 
-In here: `ListCache`. Not in here: what lists have in common with maps (`element.py`), and the handle (`list_state.py`).
+In here: `ListCache`. Not in here: what lists have in common with maps (`element_cache.py`), and the handle (`list_state.py`).
 
 An element's id is a number that grows with each element added to the state, whatever its key: so an element is appended
 without reading the list, and a key's elements lie in their order. The next number is kept in an entry of its own, which
@@ -16,7 +16,7 @@ from kstreampy.errors import StateCorrupted
 from kstreampy.serde.batch import Token
 from kstreampy.serde.typed import Codec
 from kstreampy.state.cache import MAX_VALUE_BYTES
-from kstreampy.state.element import ElementCache
+from kstreampy.state.element_cache import ElementCache
 from kstreampy.state.layout import entry_key
 from kstreampy.state.store import Entry, Store
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.serde.batch import Token
-from kstreampy.state.element import walk
+from kstreampy.state.element_walk import walk
 from kstreampy.state.handle import KeyScope, MergingState, no_key
 from kstreampy.state.list_cache import ListCache
 

@@ -1,6 +1,6 @@
 """The entries of a map state in front of the store.
 
-In here: `MapCache`. Not in here: what maps have in common with lists (`element.py`), and the handle (`map_state.py`).
+In here: `MapCache`. Not in here: what maps have in common with lists (`element_cache.py`), and the handle (`map_state.py`).
 
 An element's id is the token of the map's key (`serde/key.py`): so 1, 1.0, True and "1" are four keys of a map, as they are
 four keys of a stream; its entry's key ends with the key's typed bytes.
@@ -12,7 +12,7 @@ from typing import Any
 
 from kstreampy.serde.batch import Token
 from kstreampy.serde.key import NO_KEY, from_typed_bytes, key_of, token, typed_bytes
-from kstreampy.state.element import ElementCache
+from kstreampy.state.element_cache import ElementCache
 
 _NONE: Any = NO_KEY
 """What None has for typed bytes inside of a key."""

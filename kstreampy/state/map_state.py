@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.serde.batch import Token
-from kstreampy.state.element import ABSENT, walk
+from kstreampy.state.element import ABSENT
+from kstreampy.state.element_walk import walk
 from kstreampy.state.handle import KeyScope, State, no_key
 from kstreampy.state.map_cache import MapCache, id_of, map_key
 

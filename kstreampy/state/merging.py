@@ -21,14 +21,54 @@ IN = TypeVar("IN")
 OUT = TypeVar("OUT")
 
 
-class ReducingState(MergingState[T, T]):
-    """One value per key: the first that was added, or what the reduce function made of it and the next."""
+class OneValueState(MergingState[IN, OUT]):
+    """What both are: one value per key, and how two of them become one."""
 
-    __slots__ = ("_cache", "_reduce", "_scope")
+    __slots__ = ("_cache", "_scope")
 
-    def __init__(self, cache: ValueCache, scope: KeyScope, reduce: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, cache: ValueCache, scope: KeyScope) -> None:
         self._cache = cache
         self._scope = scope
+
+    def clear(self) -> None:
+        token = self._scope.token
+        if token is None:
+            raise no_key(self._cache.name)
+        self._keep(token, None)
+
+    def merge_namespaces(self, target: Token, sources: Iterable[Token]) -> None:
+        for source in sources:
+            value = self._kept(source)
+            if value is not None and source != target:
+                so_far = self._kept(target)
+                self._keep(target, value if so_far is None else self._merged(so_far, value))
+                self._keep(source, None)
+
+    def _merged(self, one: Any, other: Any) -> Any:
+        """One of two that are kept."""
+        raise NotImplementedError
+
+    def _seen(self, token: Token) -> Any:
+        """What is kept, for the user to see."""
+        return self._cache.fetch(token)
+
+    def _kept(self, token: Token) -> Any:
+        """What is kept, to be added to."""
+        return self._cache.fetch(token)
+
+    def _keep(self, token: Token, value: Any) -> None:
+        cache = self._cache
+        cache.entries[token] = value
+        cache.dirty.add(token)
+
+
+class ReducingState(OneValueState[T, T]):
+    """One value per key: the first that was added, or what the reduce function made of it and the next."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(self, cache: ValueCache, scope: KeyScope, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(cache, scope)
         self._reduce = reduce
 
     def get(self) -> T | None:
@@ -50,41 +90,18 @@ class ReducingState(MergingState[T, T]):
         so_far = self._kept(token)
         self._keep(token, added if so_far is None else self._reduce(so_far, added))
 
-    def clear(self) -> None:
-        token = self._scope.token
-        if token is None:
-            raise no_key(self._cache.name)
-        self._keep(token, None)
-
-    def merge_namespaces(self, target: Token, sources: Iterable[Token]) -> None:
-        for source in sources:
-            value = self._kept(source)
-            if value is not None and source != target:
-                so_far = self._kept(target)
-                self._keep(target, value if so_far is None else self._reduce(so_far, value))
-                self._keep(source, None)
-
-    def _seen(self, token: Token) -> Any:
-        return self._cache.fetch(token)
-
-    def _kept(self, token: Token) -> Any:
-        return self._cache.fetch(token)
-
-    def _keep(self, token: Token, value: Any) -> None:
-        cache = self._cache
-        cache.entries[token] = value
-        cache.dirty.add(token)
+    def _merged(self, one: Any, other: Any) -> Any:
+        return self._reduce(one, other)
 
 
-class AggregatingState(MergingState[IN, OUT]):
+class AggregatingState(OneValueState[IN, OUT]):
     """One accumulator per key, which `AggregateFunction.add` adds to; `get` gives the function's result of it."""
 
-    __slots__ = ("_cache", "_function", "_scope")
+    __slots__ = ("_function",)
 
     def __init__(self, cache: ValueCache, scope: KeyScope, function: Any) -> None:
         """`function`: an `AggregateFunction`."""
-        self._cache = cache
-        self._scope = scope
+        super().__init__(cache, scope)
         self._function = function
 
     def get(self) -> OUT | None:
@@ -111,27 +128,5 @@ class AggregatingState(MergingState[IN, OUT]):
             accumulator = self._function.create_accumulator()
         self._keep(token, self._function.add(added, accumulator))
 
-    def clear(self) -> None:
-        token = self._scope.token
-        if token is None:
-            raise no_key(self._cache.name)
-        self._keep(token, None)
-
-    def merge_namespaces(self, target: Token, sources: Iterable[Token]) -> None:
-        for source in sources:
-            accumulator = self._kept(source)
-            if accumulator is not None and source != target:
-                so_far = self._kept(target)
-                self._keep(target, accumulator if so_far is None else self._function.merge(so_far, accumulator))
-                self._keep(source, None)
-
-    def _seen(self, token: Token) -> Any:
-        return self._cache.fetch(token)
-
-    def _kept(self, token: Token) -> Any:
-        return self._cache.fetch(token)
-
-    def _keep(self, token: Token, value: Any) -> None:
-        cache = self._cache
-        cache.entries[token] = value
-        cache.dirty.add(token)
+    def _merged(self, one: Any, other: Any) -> Any:
+        return self._function.merge(one, other)

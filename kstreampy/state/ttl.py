@@ -94,8 +94,9 @@ _RocksdbCompactFilterCleanupStrategy: TypeAlias = RocksdbCompactFilterCleanupStr
 
 class CleanupStrategies:
     """What was asked for. Here there is one way of cleaning up, whatever was asked for: an access that finds an entry
-    expired removes it, and after each checkpoint some entries of the state are looked at in turn, so that all of it goes
-    from the store and the changelog. `disable_cleanup_in_background` switches off the second."""
+    expired removes it, and at each checkpoint some entries of the state are looked at in turn, so that all of it goes
+    from the store and the changelog, also in tasks that get no records. `disable_cleanup_in_background` switches off the
+    second."""
 
     Strategies: TypeAlias = _Strategies
     CleanupStrategy: TypeAlias = _CleanupStrategy

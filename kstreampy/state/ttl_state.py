@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 
 from kstreampy.common.copying import copy_value
 from kstreampy.serde.batch import Token
-from kstreampy.state.element import ABSENT, Once
+from kstreampy.state.element import ABSENT
+from kstreampy.state.element_walk import Once
 from kstreampy.state.expiry import ExpiringList, ExpiringMap, ExpiringValues
 from kstreampy.state.handle import KeyScope, ValueState, no_key
 from kstreampy.state.list_state import ListState
 from kstreampy.state.map_cache import id_of, map_key
 from kstreampy.state.map_state import MapState
-from kstreampy.state.merging import AggregatingState, ReducingState
+from kstreampy.state.merging import AggregatingState, OneValueState, ReducingState
 
 T = TypeVar("T")
 IN = TypeVar("IN")
@@ -49,38 +50,33 @@ class TtlValueState(ValueState[T]):
         cache.set(token, None if value is None else (copy_value(value), cache.expiry.clock()))
 
 
-class TtlReducingState(ReducingState[T]):
+class _Expiring(OneValueState[IN, OUT]):
+    """One value or accumulator per key that expires."""
+
+    __slots__ = ()
+
+    _cache: ExpiringValues
+
+    def _seen(self, token: Token) -> Any:
+        return self._cache.live(token, read=True)
+
+    def _kept(self, token: Token) -> Any:
+        return self._cache.live(token, read=False)
+
+    def _keep(self, token: Token, value: Any) -> None:
+        self._cache.set(token, None if value is None else (value, self._cache.expiry.clock()))
+
+
+class TtlReducingState(_Expiring[T, T], ReducingState[T]):
     """One reduced value per key that expires; what is added to an expired one begins anew."""
 
     __slots__ = ()
 
-    _cache: ExpiringValues
 
-    def _seen(self, token: Token) -> Any:
-        return self._cache.live(token, read=True)
-
-    def _kept(self, token: Token) -> Any:
-        return self._cache.live(token, read=False)
-
-    def _keep(self, token: Token, value: Any) -> None:
-        self._cache.set(token, None if value is None else (value, self._cache.expiry.clock()))
-
-
-class TtlAggregatingState(AggregatingState[IN, OUT]):
+class TtlAggregatingState(_Expiring[IN, OUT], AggregatingState[IN, OUT]):
     """One accumulator per key that expires; what is added to an expired one begins anew."""
 
     __slots__ = ()
-
-    _cache: ExpiringValues
-
-    def _seen(self, token: Token) -> Any:
-        return self._cache.live(token, read=True)
-
-    def _kept(self, token: Token) -> Any:
-        return self._cache.live(token, read=False)
-
-    def _keep(self, token: Token, value: Any) -> None:
-        self._cache.set(token, None if value is None else (value, self._cache.expiry.clock()))
 
 
 class TtlListState(ListState[T]):

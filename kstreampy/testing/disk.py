@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kstreampy.runtime.resources import Stores
+from kstreampy.runtime.resources import MAX_VALUE_BYTES, Stores
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.memory import MemoryStore
 from kstreampy.state.store import Entry
@@ -53,7 +53,9 @@ class KeptStores(Stores):
         store = self.kept.get((stage, partition))
         if store is None:
             store = self.kept[stage, partition] = KeptStore(f"disk/{stage}/{partition}", self.fuse)
-        state = KeyedState(store.open(), self.cache_budget, write_behind_ms=self.write_behind_ms)
+        state = KeyedState(
+            store.open(), self.cache_budget, max_value_bytes=MAX_VALUE_BYTES, write_behind_ms=self.write_behind_ms
+        )
         self.opened(stage, state)
         return state
 

@@ -52,7 +52,7 @@ class Drawing:
         elif isinstance(definition, (str, os.PathLike)):
             file = Path(definition)
             self._name = file.stem
-            self._job, self._module = draw_job_file(file, ())
+            self._job, _, self._module = draw_job_file(file, ())
         elif callable(definition):
             self._call(definition)
         else:

@@ -20,14 +20,7 @@ from kstreampy.serde.key import NO_KEY, from_typed_bytes, key_of, partition_of, 
 from kstreampy.state.broadcast_state import TaskOperatorStateStore
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.cache import Cache, ValueCache
-from kstreampy.state.descriptor import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from kstreampy.state.descriptor import MapStateDescriptor, StateDescriptor
 from kstreampy.state.expiry import ExpiringList, ExpiringMap, ExpiringValues
 from kstreampy.state.handle import AppendingState, KeyScope, State, ValueState
 from kstreampy.state.keyed import KeyedState
@@ -83,7 +76,7 @@ class StateView:
         scope.token = of_key if window is None else scoped(of_key, encode_window(window))
         owner = uid if window is None else f"{uid}/per-window"
         if isinstance(state, StateDescriptor):
-            return _plain(_handle(owner, state, replica, scope, self._simulation.clock))
+            return _plain(TaskKeyedStateStore(owner, owner, replica, scope, self._simulation.clock).state(state))
         return _plain(self._by_name(stage, owner, state, replica, scope))
 
     def broadcast_state(self, uid: str, state: str | MapStateDescriptor, task: int) -> Any:
@@ -190,24 +183,6 @@ def _up_to(ends: Callable[[Message], bool], messages: list[Message]) -> dict[byt
             entries.update(waiting)
             waiting = {}
     return entries
-
-
-def _handle(
-    uid: str, descriptor: StateDescriptor, replica: KeyedState, scope: KeyScope, clock: Callable[[], int]
-) -> State:
-    store = TaskKeyedStateStore(uid, uid, replica, scope, clock)
-    match descriptor:
-        case ValueStateDescriptor():
-            return store.get_state(descriptor)
-        case ListStateDescriptor():
-            return store.get_list_state(descriptor)
-        case MapStateDescriptor():
-            return store.get_map_state(descriptor)
-        case ReducingStateDescriptor():
-            return store.get_reducing_state(descriptor)
-        case AggregatingStateDescriptor():
-            return store.get_aggregating_state(descriptor)
-    raise JobError(f"{descriptor!r} describes no state by key")
 
 
 def _plain(handle: State) -> Any:

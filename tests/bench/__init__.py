@@ -1,7 +1,8 @@
-"""Speed, beside others: the same three jobs as a hand-written loop, on Quix Streams, on Kafka Streams and on kstreampy.
+"""Speed, beside others: the same jobs as a hand-written loop, on Quix Streams and on kstreampy.
 
 In here: `data.py` (the input topic, and whether an output is right), `meter.py` (what is measured), `hand_loops.py`,
-`quix_jobs.py`. Input records are JSON as of `data.record_values`, keyed by user. The jobs:
+`quix_jobs.py`, `kstreampy_jobs.py`. Input records are JSON as of `data.record_values`, keyed by user. Jobs with windows are in
+`window_data.py`, those with two inputs and look-ups in `pair_data.py`, Nexmark's queries in `nexmark.py`. The others:
 
 - `filter`: records with kind "view" as {"id", "user", "cents"}; no key.
 - `sum`: per user the sum of amounts so far, after each record: the user's first record with "amount" the sum, keyed by user

@@ -14,7 +14,7 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -53,9 +53,25 @@ def ensure_topic(bootstrap: str, name: str, partitions: int = PARTITIONS, config
 
 
 def fill(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS, users: int = USERS) -> None:
-    """Makes the topic and writes `count` records, about 65 bytes each, keyed by user. A topic that holds just as
-    many already is left alone; one that holds another number is a ValueError."""
-    ensure_topic(bootstrap, topic, partitions)
+    """Makes the topic and writes `count` records, about 65 bytes each, keyed by user."""
+    records = (
+        (user, f'{{"id": {record_id}, "user": "{user}", "amount": {amount}, "kind": "{kind}"}}', 0)
+        for record_id, user, amount, kind in record_values(count, users)
+    )
+    write_topic(bootstrap, topic, count, records, partitions=partitions)
+
+
+def write_topic(
+    bootstrap: str,
+    topic: str,
+    count: int,
+    records: Iterable[tuple[str, str, int]],
+    *,
+    partitions: int = PARTITIONS,
+) -> None:
+    """Makes the topic of `count` records: key, value, and time in ms (0: now), which the broker keeps however old it is. A
+    topic that holds just as many already is left alone; one that holds another number is a ValueError."""
+    ensure_topic(bootstrap, topic, partitions, {"retention.ms": "-1"})
     held = topic_length(bootstrap, topic)
     if held == count:
         return
@@ -72,15 +88,14 @@ def fill(bootstrap: str, topic: str, count: int, *, partitions: int = PARTITIONS
         }
     )
     produce = producer.produce
-    for record_id, user, amount, kind in record_values(count, users):
-        value = f'{{"id": {record_id}, "user": "{user}", "amount": {amount}, "kind": "{kind}"}}'
+    for number, (key, value, time_ms) in enumerate(records):
         while True:
             try:
-                produce(topic, value, user)
+                produce(topic, value, key, timestamp=time_ms)
                 break
             except BufferError:
                 producer.poll(0.05)
-        if record_id % 1000 == 0:
+        if number % 1000 == 0:
             producer.poll(0)
     if producer.flush(120):
         raise RuntimeError(f"topic {topic}: not everything was acknowledged within 120 s")

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from tests.bench import hand_windows
+from tests.bench import hand_joins, hand_nexmark, hand_windows
 from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import COMMIT_INTERVAL_S, Meter, arguments
 
@@ -70,10 +70,11 @@ class Loop:
             self.producer.begin_transaction()
         self.due = time.monotonic() + self.interval_s
 
-    def consumer(self, topic: str) -> Any:
+    def consumer(self, topics: str) -> Any:
+        """Of one topic, or of several with commas between them."""
         group = f"{self.name}-{len(self.consumers)}"
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group, **_CONSUMER})
-        consumer.subscribe([topic])
+        consumer.subscribe(topics.split(","))
         self.consumers.append(consumer)
         return consumer
 
@@ -211,6 +212,8 @@ LOOPS: dict[str, Callable[[Loop, str, str], None]] = {
     "sum": keyed_sum,
     "recount": rekey_count,
     **hand_windows.LOOPS,
+    **hand_joins.LOOPS,
+    **hand_nexmark.LOOPS,
 }
 
 

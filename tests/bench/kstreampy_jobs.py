@@ -2,7 +2,8 @@
 
     python -m tests.bench.kstreampy_jobs sum eo --bootstrap 127.0.0.1:9092 --input bench-1m --output out --count 1000000
 
-Prints one JSON line (`meter.py`). The input is read to its end as it is at the start, so `--count` must be what it holds.
+Prints one JSON line (`meter.py`). `--count` must be what the input holds: it is read to its end as it is at the start, or the
+job is stopped when every record is through.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from kstreampy.runtime import allocator
 from kstreampy.runtime.settings_source import resolve
 from kstreampy.runtime.stop import StopSignal
 from kstreampy.runtime.worker import run_worker
-from tests.bench import kstreampy_windows
+from tests.bench import kstreampy_joins, kstreampy_nexmark, kstreampy_windows, nexmark, pair_data
 from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import Meter, arguments
 
@@ -118,11 +119,31 @@ def windowed(job: str) -> Callable[[StreamExecutionEnvironment, str, str, str], 
     return draw
 
 
+BUILDERS = {**kstreampy_joins.BUILDERS, **kstreampy_nexmark.BUILDERS}
+KEYS = {**kstreampy_joins.KEYS, **kstreampy_nexmark.KEYS}
+TIMED = kstreampy_joins.TIMED + kstreampy_nexmark.TIMED
+
+
+def paired(job: str) -> Callable[[StreamExecutionEnvironment, str, str, str], None]:
+    """Reads each of the topics, in their order, without an end."""
+
+    def draw(env: StreamExecutionEnvironment, bootstrap: str, topics: str, target: str) -> None:
+        strategy = kstreampy_windows.strategy() if job in TIMED else WatermarkStrategy.no_watermarks()
+        streams = [
+            env.from_source(reading(bootstrap, topic).build(), strategy, f"input-{number}").uid(f"input-{number}")
+            for number, topic in enumerate(topics.split(","))
+        ]
+        BUILDERS[job](*streams).uid(job).sink_to(sink(bootstrap, target, KEYS[job]))
+
+    return draw
+
+
 JOBS = {
     "filter": filter_map,
     "sum": keyed_sum,
     "recount": rekey_count,
     **{job: windowed(job) for job in kstreampy_windows.BUILDERS},
+    **{job: paired(job) for job in BUILDERS},
 }
 
 
@@ -134,17 +155,16 @@ class MeteredMetrics(Metrics):
         self.meter = Meter()
         self.line = ""
         self.count = 0
-        self.left: dict[str, int] = {}
-        self.stages = 1
+        self.left = 0
         self.stop: StopSignal | None = None
-        """Requested when every stage has had `count` records."""
+        """Requested when all stages together have had so many records as were `left` in the beginning."""
 
     def records_in(self, stage: str, count: int) -> None:
         self.meter.start()
         super().records_in(stage, count)
         if self.stop is not None:
-            self.left[stage] = self.left.get(stage, self.count) - count
-            if len(self.left) == self.stages and not any(self.left.values()):
+            self.left -= count
+            if self.left == 0:
                 self.stop.request("all records are through")
 
     def checkpoint_done(self, seconds: float, records: int) -> None:
@@ -156,7 +176,8 @@ class MeteredMetrics(Metrics):
 class MeteredLauncher:
     """Runs the job in this process, in a state directory of its own."""
 
-    def __init__(self, guarantee: str, count: int) -> None:
+    def __init__(self, job: str, guarantee: str, count: int) -> None:
+        self.job = job
         self.guarantee = guarantee
         self.metrics = MeteredMetrics()
         self.metrics.count = count
@@ -174,7 +195,7 @@ class MeteredLauncher:
         settings = resolve(job.code_settings, None, {}, overrides).settings
         plan = job.plan(settings)
         stop = StopSignal(settings.shutdown_timeout_s)
-        self.metrics.stages = len(plan.stages)
+        self.metrics.left = passes(self.job, self.metrics.count, len(plan.stages))
         self.metrics.stop = None if plan.bounded else stop
         try:
             run_worker(plan, settings, connect=job.attach(plan, settings, stop), stop=stop, metrics=self.metrics)
@@ -183,12 +204,19 @@ class MeteredLauncher:
         return JobExecutionResult(job.job_id, 0)
 
 
+def passes(job: str, count: int, stages: int) -> int:
+    """Records that all stages take together."""
+    if job in pair_data.PAIRED:
+        return pair_data.passes(job, count)
+    return nexmark.passes(job, count) if job in nexmark.QUERIES else stages * count
+
+
 def main() -> None:
     options = arguments(__doc__ or "")
     ensure_topic(options.bootstrap, options.output)
     env = StreamExecutionEnvironment.get_execution_environment()
     JOBS[options.job](env, options.bootstrap, options.input, options.output)
-    launcher = MeteredLauncher(GUARANTEES[options.guarantee], options.count)
+    launcher = MeteredLauncher(options.job, GUARANTEES[options.guarantee], options.count)
     with use(launcher):
         env.execute()
     print(launcher.metrics.line, flush=True)

@@ -7,7 +7,10 @@ import json
 import resource
 import time
 
-JOBS = ("filter", "sum", "recount", "tumbling", "sliding", "sessions", "uc2", "uc3")
+JOBS = (
+    "filter", "sum", "recount", "tumbling", "sliding", "sessions", "uc2", "uc3", "join", "coprocess", "broadcast", "async",
+    "q3", "q8", "q20",
+)  # fmt: skip
 GUARANTEES = ("alo", "eo")
 COMMIT_INTERVAL_S = {"alo": 1.0, "eo": 0.5}
 
@@ -53,7 +56,7 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("job", choices=JOBS)
     parser.add_argument("guarantee", choices=GUARANTEES)
     parser.add_argument("--bootstrap", default="127.0.0.1:9092")
-    parser.add_argument("--input", required=True, help="a topic that `tests.bench.data fill` made")
+    parser.add_argument("--input", required=True, help="a filled topic, or several with commas between them")
     parser.add_argument("--output", required=True, help="a topic to write to; made when it is missing")
     parser.add_argument("--count", type=int, default=1_000_000, help="stop after so many input records")
     parser.add_argument(

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.bench import quix_windows
+from tests.bench import quix_joins, quix_windows
 from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import COMMIT_INTERVAL_S, Meter, arguments
 
@@ -114,6 +114,7 @@ BUILDERS: dict[str, Callable[[Any, Progress, str, str], None]] = {
     "sum": keyed_sum,
     "recount": rekey_count,
     **quix_windows.BUILDERS,
+    **quix_joins.BUILDERS,
 }
 
 

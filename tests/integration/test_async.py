@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.topic import Follower, by_key, create, fill
-from tests.integration.worker import Fleet, Worker, wait_until
+from tests.integration.conftest import MakeFleet
+from tests.integration.topic import by_key, fill
+from tests.integration.worker import wait_joined
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -38,30 +37,9 @@ def expected() -> dict[bytes | None, list[dict[str, Any]]]:
     return answers
 
 
-@pytest.fixture
-def scene(real_bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Iterator[tuple[Fleet, Follower, str]]:
-    """A fleet of workers not started yet, a follower of the output, the name of the input."""
-    source, target, application = unique("records"), unique("answers"), unique("asking")
-    create(real_bootstrap, source, target, partitions=PARTITIONS)
-    fleet = Fleet("asking.py", application, [real_bootstrap, source, target], tmp_path / application)
-    follower = Follower(real_bootstrap, target)
-    yield fleet, follower, source
-    fleet.stop()
-    follower.close()
-
-
-def wait_joined(workers: list[Worker]) -> None:
-    def joined() -> bool:
-        for worker in workers:
-            assert worker.running(), worker.log()[-3000:]
-        return all("took" in worker.log() for worker in workers)
-
-    wait_until(joined, 60, "all workers to join")
-
-
 @pytest.mark.timeout(420)
-def test_kills_with_calls_under_way(real_bootstrap: str, scene: tuple[Fleet, Follower, str]) -> None:
-    fleet, follower, source = scene
+def test_kills_with_calls_under_way(real_bootstrap: str, make_fleet: MakeFleet) -> None:
+    fleet, follower, (source,) = make_fleet("asking.py", "records", partitions=PARTITIONS)
     workers = [fleet.start("w0"), fleet.start("w1")]
     wait_joined(workers)
     chance = random.Random(5)
@@ -69,10 +47,7 @@ def test_kills_with_calls_under_way(real_bootstrap: str, scene: tuple[Fleet, Fol
     for kill in range(KILLS):
         fill(real_bootstrap, source, (record(number) for number in range(kill * part, (kill + 1) * part)))
         time.sleep(chance.uniform(0.3, 2.0))
-        victim = chance.choice(workers)
-        assert victim.running(), victim.log()[-3000:]
-        victim.kill()
-        victim.start()
+        fleet.kill_one(chance)
     follower.read_until(RECORDS, 150)
     found, clean = by_key(follower.messages), expected()
     wrong = [user for user in clean if found.get(user) != clean[user]]

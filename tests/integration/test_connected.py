@@ -4,16 +4,14 @@ committed records see must be what a run without any of it gives."""
 from __future__ import annotations
 
 import random
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.topic import Follower, by_key, create, fill
-from tests.integration.worker import Fleet, Worker, wait_until
+from tests.integration.conftest import MakeFleet
+from tests.integration.topic import by_key, fill
+from tests.integration.worker import wait_joined
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -49,37 +47,12 @@ def expected() -> dict[str, tuple[int, int]]:
     return found
 
 
-def wait_joined(workers: list[Worker]) -> None:
-    def joined() -> bool:
-        for worker in workers:
-            assert worker.running(), worker.log()[-3000:]
-        return all("took" in worker.log() for worker in workers)
-
-    wait_until(joined, 60, "all workers to join")
-
-
-@pytest.fixture
-def scene(
-    real_bootstrap: str, unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[tuple[Fleet, Follower, list[str]]]:
-    """A fleet of workers not started yet, a follower of the output, the names of the inputs."""
-    inputs, target, application = (
-        [unique(name) for name in ("orders", "payments", "rules")],
-        unique("out"),
-        unique("pair"),
-    )
-    create(real_bootstrap, *inputs, target, partitions=PARTITIONS)
-    options = ("--set", f"max_parallelism={GROUPS}")
-    fleet = Fleet("connected.py", application, [real_bootstrap, *inputs, target], tmp_path / application, options)
-    follower = Follower(real_bootstrap, target)
-    yield fleet, follower, inputs
-    fleet.stop()
-    follower.close()
-
-
 @pytest.mark.timeout(420)
-def test_kills(real_bootstrap: str, scene: tuple[Fleet, Follower, list[str]]) -> None:
-    fleet, follower, inputs = scene
+def test_kills(real_bootstrap: str, make_fleet: MakeFleet) -> None:
+    options = ("--set", f"max_parallelism={GROUPS}")
+    fleet, follower, inputs = make_fleet(
+        "connected.py", "orders", "payments", "rules", partitions=PARTITIONS, options=options
+    )
     workers = [fleet.start("w0"), fleet.start("w1")]
     wait_joined(workers)
     chance = random.Random(17)
@@ -87,12 +60,7 @@ def test_kills(real_bootstrap: str, scene: tuple[Fleet, Follower, list[str]]) ->
         for topic, make, count in zip(inputs, (order, payment, rule), (RECORDS, RECORDS, RULES), strict=True):
             fill(real_bootstrap, topic, map(make, range(part * count // PARTS, (part + 1) * count // PARTS)))
         time.sleep(chance.uniform(1.0, 3.0))
-        victim = chance.choice(workers)
-        assert victim.running(), victim.log()[-3000:]
-        victim.kill()
-        if part == 2:
-            shutil.rmtree(victim.directory)
-        victim.start()
+        fleet.kill_one(chance, lose_disk=part == 2)
         if part == 3:
             workers.append(fleet.start("w2"))
     total = 3 * RECORDS + RULES * GROUPS

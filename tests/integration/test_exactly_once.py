@@ -6,13 +6,13 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.integration.topic import Follower, by_key, create, producer
-from tests.integration.worker import Fleet, Worker, wait_until
+from tests.integration.conftest import MakeFleet
+from tests.integration.topic import Follower, by_key, producer
+from tests.integration.worker import Fleet, wait_joined, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -77,36 +77,17 @@ def assert_clean(found: dict[bytes | None, list[int]], fleet: Fleet) -> None:
     assert set(found) == set(clean)
 
 
-def wait_joined(workers: list[Worker]) -> None:
-    def joined() -> bool:
-        for worker in workers:
-            assert worker.running(), worker.log()[-3000:]
-        return all("took" in worker.log() for worker in workers)
-
-    wait_until(joined, 60, "all workers to join")
-
-
 @pytest.fixture
-def scene(
-    real_bootstrap: str, unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Callable[..., tuple[Fleet, Follower, Feeder]]]:
-    """Topics, a fleet of workers not started yet, a follower of the output, a feeder of the input."""
-    fleets: list[Fleet] = []
-    followers: list[Follower] = []
+def scene(real_bootstrap: str, make_fleet: MakeFleet) -> Callable[..., tuple[Fleet, Follower, Feeder]]:
+    """A fleet of workers not started yet, a follower of the output, a feeder of the input."""
 
-    def make(seconds: float, *options: str) -> tuple[Fleet, Follower, Feeder]:
-        source, target, application = unique("numbers"), unique("totals"), unique("crash")
-        create(real_bootstrap, source, target, partitions=PARTITIONS)
-        fleet = Fleet("rekey_sum.py", application, [real_bootstrap, source, target], tmp_path / application, options)
-        fleets.append(fleet)
-        followers.append(Follower(real_bootstrap, target))
-        return fleet, followers[-1], Feeder(real_bootstrap, source, seconds)
+    def make(seconds: float, *options: str, more: Sequence[str] = ()) -> tuple[Fleet, Follower, Feeder]:
+        fleet, follower, (source,) = make_fleet(
+            "rekey_sum.py", "numbers", partitions=PARTITIONS, options=options, more=more
+        )
+        return fleet, follower, Feeder(real_bootstrap, source, seconds)
 
-    yield make
-    for fleet in fleets:
-        fleet.stop()
-    for follower in followers:
-        follower.close()
+    return make
 
 
 @pytest.mark.timeout(420)
@@ -119,10 +100,7 @@ def test_ten_kills_of_two_workers(protocol: str, scene: Callable[..., tuple[Flee
     chance = random.Random(11)
     for _ in range(10):
         time.sleep(chance.uniform(1.0, 5.0))
-        victim = chance.choice(workers)
-        assert victim.running(), victim.log()[-3000:]
-        victim.kill()
-        victim.start()
+        fleet.kill_one(chance)
     feeder.join()
     found = totals(follower.read_until(RECORDS, 180))
     assert_clean(found, fleet)
@@ -155,9 +133,7 @@ def run_at_least_once(fleet: Fleet, feeder: Feeder) -> None:
     chance = random.Random(5)
     for _ in range(4):
         time.sleep(chance.uniform(1.5, 4.0))
-        victim = chance.choice(workers)
-        victim.kill()
-        victim.start()
+        fleet.kill_one(chance)
     feeder.join()
 
 
@@ -182,8 +158,7 @@ def test_at_least_once_loses_nothing(scene: Callable[..., tuple[Fleet, Follower,
 def test_state_of_one_stage_is_exact_at_least_once(scene: Callable[..., tuple[Fleet, Follower, Feeder]]) -> None:
     """At-least-once may write a result twice; but the state that results come from is exact: unfinished checkpoints are
     void. So every total of the clean run is there, and none besides."""
-    fleet, follower, feeder = scene(20.0, "--guarantee", "at_least_once")
-    fleet.arguments = [*fleet.arguments, "inplace"]
+    fleet, follower, feeder = scene(20.0, "--guarantee", "at_least_once", more=["inplace"])
     run_at_least_once(fleet, feeder)
     clean = expected()
 

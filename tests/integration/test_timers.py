@@ -4,17 +4,15 @@ committed records see must be what a run without any of it gives."""
 from __future__ import annotations
 
 import random
-import shutil
 import time
-from collections.abc import Callable, Iterator
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.topic import Follower, by_key, create, fill
-from tests.integration.worker import Fleet, Worker, wait_until
+from tests.integration.conftest import MakeFleet
+from tests.integration.topic import Follower, by_key, fill
+from tests.integration.worker import Fleet, wait_joined, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -65,36 +63,6 @@ def count(told: Told) -> int:
     return sum(len(event) + len(walls) for event, walls in told.values())
 
 
-def wait_joined(workers: list[Worker]) -> None:
-    def joined() -> bool:
-        for worker in workers:
-            assert worker.running(), worker.log()[-3000:]
-        return all("took" in worker.log() for worker in workers)
-
-    wait_until(joined, 60, "all workers to join")
-
-
-@pytest.fixture
-def scene(
-    real_bootstrap: str, unique: Callable[[str], str], tmp_path: Path
-) -> Iterator[Callable[..., tuple[Fleet, Follower, str]]]:
-    """Topics, a fleet of workers not started yet, a follower of the output, the name of the input."""
-    made: list[tuple[Fleet, Follower]] = []
-
-    def make(*options: str, more: str = "") -> tuple[Fleet, Follower, str]:
-        source, target, application = unique("records"), unique("alarms"), unique("timers")
-        create(real_bootstrap, source, target, partitions=PARTITIONS)
-        arguments = [real_bootstrap, source, target, *more.split()]
-        fleet = Fleet("alarms.py", application, arguments, tmp_path / application, options)
-        made.append((fleet, Follower(real_bootstrap, target)))
-        return fleet, made[-1][1], source
-
-    yield make
-    for fleet, follower in made:
-        fleet.stop()
-        follower.close()
-
-
 def run(bootstrap: str, fleet: Fleet, source: str, began_ms: int) -> None:
     """Two workers; the input is written in parts, with kills in between, one of them with the loss of the disk."""
     workers = [fleet.start("w0"), fleet.start("w1")]
@@ -104,12 +72,7 @@ def run(bootstrap: str, fleet: Fleet, source: str, began_ms: int) -> None:
     for kill in range(KILLS):
         fill(bootstrap, source, (record(number, began_ms) for number in range(kill * part, (kill + 1) * part)))
         time.sleep(chance.uniform(1.0, 4.0))
-        victim = chance.choice(workers)
-        assert victim.running(), victim.log()[-3000:]
-        victim.kill()
-        if kill == KILLS // 2:
-            shutil.rmtree(victim.directory)
-        victim.start()
+        fleet.kill_one(chance, lose_disk=kill == KILLS // 2)
 
 
 def push(bootstrap: str, source: str) -> None:
@@ -119,8 +82,8 @@ def push(bootstrap: str, source: str) -> None:
 
 
 @pytest.mark.timeout(420)
-def test_kills_exactly_once(real_bootstrap: str, scene: Callable[..., tuple[Fleet, Follower, str]]) -> None:
-    fleet, follower, source = scene()
+def test_kills_exactly_once(real_bootstrap: str, make_fleet: MakeFleet) -> None:
+    fleet, follower, (source,) = make_fleet("alarms.py", "records", partitions=PARTITIONS)
     began_ms = time.time_ns() // 1_000_000 + 10_000
     run(real_bootstrap, fleet, source, began_ms)
     clean = expected(began_ms)
@@ -137,11 +100,12 @@ def test_kills_exactly_once(real_bootstrap: str, scene: Callable[..., tuple[Flee
 
 
 @pytest.mark.timeout(420)
-def test_kills_at_least_once_in_one_stage(
-    real_bootstrap: str, scene: Callable[..., tuple[Fleet, Follower, str]]
-) -> None:
+def test_kills_at_least_once_in_one_stage(real_bootstrap: str, make_fleet: MakeFleet) -> None:
     """Results may come twice, but none is missing, and none but a clean run's is there: unfinished checkpoints are void."""
-    fleet, follower, source = scene("--guarantee", "at_least_once", more="inplace")
+    options = ("--guarantee", "at_least_once")
+    fleet, follower, (source,) = make_fleet(
+        "alarms.py", "records", partitions=PARTITIONS, options=options, more=["inplace"]
+    )
     began_ms = time.time_ns() // 1_000_000 + 10_000
     run(real_bootstrap, fleet, source, began_ms)
     clean = {user: (set(event), set(walls)) for user, (event, walls) in expected(began_ms).items()}

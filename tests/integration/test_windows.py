@@ -4,17 +4,15 @@ of committed records see must be what a run without any of it gives."""
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.topic import Follower, by_key, create, fill
-from tests.integration.worker import Fleet, Worker, wait_until
+from tests.integration.conftest import MakeFleet
+from tests.integration.topic import Follower, by_key, fill
+from tests.integration.worker import wait_joined
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -82,27 +80,6 @@ def sessions(values: list[dict[str, Any]]) -> list[tuple[int, list[int]]]:
     return [*results, (end - 1, inside)]
 
 
-def wait_joined(workers: list[Worker]) -> None:
-    def joined() -> bool:
-        for worker in workers:
-            assert worker.running(), worker.log()[-3000:]
-        return all("took" in worker.log() for worker in workers)
-
-    wait_until(joined, 60, "all workers to join")
-
-
-@pytest.fixture
-def scene(real_bootstrap: str, unique: Callable[[str], str], tmp_path: Path) -> Iterator[tuple[Fleet, Follower, str]]:
-    """Topics, a fleet of workers not started yet, a follower of the output, the name of the input."""
-    source, target, application = unique("records"), unique("results"), unique("windows")
-    create(real_bootstrap, source, target, partitions=PARTITIONS)
-    fleet = Fleet("windows.py", application, [real_bootstrap, source, target], tmp_path / application)
-    follower = Follower(real_bootstrap, target)
-    yield fleet, follower, source
-    fleet.stop()
-    follower.close()
-
-
 def told(follower: Follower) -> Results:
     return {
         (key or b"").decode(): [(value["end"], value["numbers"]) for value in values]
@@ -123,8 +100,8 @@ def right(key: str, found: list[tuple[int, list[int]]], clean: list[tuple[int, l
 
 
 @pytest.mark.timeout(500)
-def test_kills_in_open_windows_exactly_once(real_bootstrap: str, scene: tuple[Fleet, Follower, str]) -> None:
-    fleet, follower, source = scene
+def test_kills_in_open_windows_exactly_once(real_bootstrap: str, make_fleet: MakeFleet) -> None:
+    fleet, follower, (source,) = make_fleet("windows.py", "records", partitions=PARTITIONS)
     workers = [fleet.start("w0"), fleet.start("w1")]
     wait_joined(workers)
     chance = random.Random(5)
@@ -132,12 +109,7 @@ def test_kills_in_open_windows_exactly_once(real_bootstrap: str, scene: tuple[Fl
     for kill in range(KILLS):
         fill(real_bootstrap, source, map(record, range(kill * part, (kill + 1) * part)))
         time.sleep(chance.uniform(0.5, 3.0))
-        victim = chance.choice(workers)
-        assert victim.running(), victim.log()[-3000:]
-        victim.kill()
-        if kill == KILLS // 2:
-            shutil.rmtree(victim.directory)
-        victim.start()
+        fleet.kill_one(chance, lose_disk=kill == KILLS // 2)
     last = {"user": "last", "number": 0, "time": LAST_MS, "gap": 1}
     fill(real_bootstrap, source, ((None, last, partition) for partition in range(PARTITIONS)))
     clean = expected()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +90,15 @@ class Fleet:
         self.workers[name].start()
         return self.workers[name]
 
+    def kill_one(self, chance: random.Random, *, lose_disk: bool = False) -> None:
+        """Kills a worker, whichever, and starts it again at once."""
+        victim = chance.choice(list(self.workers.values()))
+        assert victim.running(), victim.log()[-3000:]
+        victim.kill()
+        if lose_disk:
+            shutil.rmtree(victim.directory)
+        victim.start()
+
     def stop(self) -> None:
         for worker in self.workers.values():
             if worker.running():
@@ -96,6 +107,17 @@ class Fleet:
     def logs(self) -> str:
         """The end of each worker's log, for a failing test's message."""
         return "\n".join(f"--- {name}\n{worker.log()[-4000:]}" for name, worker in self.workers.items())
+
+
+def wait_joined(workers: Sequence[Worker]) -> None:
+    """Until each of the workers has tasks."""
+
+    def joined() -> bool:
+        for worker in workers:
+            assert worker.running(), worker.log()[-3000:]
+        return all("took" in worker.log() for worker in workers)
+
+    wait_until(joined, 60, "all workers to join")
 
 
 def wait_until(condition, timeout_s: float, what: str, interval_s: float = 0.2) -> None:  # type: ignore[no-untyped-def]

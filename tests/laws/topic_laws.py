@@ -23,6 +23,9 @@ class TopicLaws:
         assert info.topic_id
         assert info.replication >= 1
 
+    def test_a_cluster_has_brokers(self, scene: Scene) -> None:
+        assert scene.broker.size() >= 1
+
     def test_creating_what_exists_changes_nothing(self, scene: Scene) -> None:
         name = scene.topic(partitions=2)
         before = scene.broker.topics([name])

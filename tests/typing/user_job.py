@@ -61,7 +61,7 @@ def parse(line: str) -> Order:
     return user, int(price)
 
 
-class Rates(AsyncFunction):
+class Rates(AsyncFunction[Order, float]):
     async def async_invoke(self, value: Order) -> list[float]:
         return [value[1] * 1.1]
 

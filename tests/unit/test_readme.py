@@ -254,13 +254,13 @@ def test_what_is_not_there_yet_is_not_there() -> None:
 
 
 def test_what_there_is_is_there() -> None:
-    from kstreampy.datastream import DataStream, DataStreamUtils, KeyedStream, StreamExecutionEnvironment, connectors
-    from kstreampy.datastream.connectors import kafka, number_seq
+    from kstreampy.datastream import DataStream, DataStreamUtils, KeyedStream, StreamExecutionEnvironment
+    from kstreampy.datastream.connectors import base, kafka, number_seq
     from kstreampy.datastream.windowed_stream import WindowedStream
     from kstreampy_connectors import files
 
     homes = (StreamExecutionEnvironment, DataStream, KeyedStream, DataStreamUtils, kstreampy.datastream)
-    homes = (*homes, WindowedStream, kstreampy.datastream.state, connectors, kafka, number_seq, files, kstreampy.common)
+    homes = (*homes, WindowedStream, kstreampy.datastream.state, base, kafka, number_seq, files, kstreampy.common)
     missing = [
         name
         for name in names_in("What there is")

@@ -39,6 +39,7 @@ _OffsetSpec: Final[Any] = getattr(client, "OffsetSpec")  # noqa: B009
 
 _MISSING_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _REQUEST_S: Final = 5.0
+_POLL_S: Final = 0.1
 
 
 class KafkaAdmin:
@@ -67,7 +68,7 @@ class KafkaAdmin:
             again: list[K] = []
             for key, future in ask(pending, seconds).items():
                 try:
-                    results[key] = future.result()
+                    results[key] = self._outcome(future)
                 except KafkaException as failure:
                     if raised(failure).code() in fine:
                         continue
@@ -84,6 +85,26 @@ class KafkaAdmin:
                 time.sleep(0.1)
         self._link.health.up()
         return results
+
+    def _outcome(self, future: Future[Any]) -> Any:
+        """What the future gives. Meanwhile the client is polled: that is how it tells that the brokers, or the server of
+        OAuth tokens, refuse the login, since it goes on trying by itself for as long as it is asked to."""
+        while True:
+            self._admin.poll(0)
+            if not future.done() and self._link.health.refusal is not None:
+                raise self._link.health.refusal
+            try:
+                return future.result(_POLL_S)
+            except TimeoutError:
+                continue
+
+    def size(self) -> int:
+        found = self._each(
+            lambda some, s: dict.fromkeys(some, self._admin.describe_cluster(request_timeout=s)),
+            ["cluster"],
+            "describe the cluster",
+        )
+        return len(found["cluster"].nodes)
 
     # --- topics --------------------------------------------------------------------------------------------------
 
@@ -114,6 +135,7 @@ class KafkaAdmin:
         try:
             listed = self._admin.list_topics(timeout=self._link.timeout_s).topics
         except KafkaException as failure:
+            self._admin.poll(0)
             raise self._link.mapped(failure, f"list the topics matching {pattern!r}") from failure
         return self.topics(name for name in listed if wanted.fullmatch(name) and not name.startswith("__"))
 

@@ -35,7 +35,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kstreampy.broker.kafka.errors import cause, mapped
-from kstreampy.errors import BrokerRefused, BrokerUnavailable, KStreamError
+from kstreampy.errors import BrokerRefused, BrokerUnavailable, JobError, KStreamError
 
 log: Final = logging.getLogger(__name__)
 
@@ -194,6 +194,7 @@ class Link:
         self.timeout_s = timeout_s
         self.health = Health(bootstrap)
         self._user = dict(settings)
+        _check_oauth(settings)
         self._session_timeout_ms = session_timeout_ms
         self._transaction_timeout_ms = transaction_timeout_ms
         self._log = logging.getLogger(f"{__name__}.librdkafka")
@@ -258,6 +259,18 @@ class Link:
         return conf
 
 
+def _check_oauth(settings: Mapping[str, str]) -> None:
+    """JobError for OAUTHBEARER without a way to get a token: the client would wait for one for ever, and say nothing."""
+    mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms") or ""
+    method = settings.get("sasl.oauthbearer.method", "default").lower()
+    unsecured = settings.get("enable.sasl.oauthbearer.unsecure.jwt", "false").lower() == "true"
+    if mechanism.upper() == "OAUTHBEARER" and method != "oidc" and not unsecured:
+        raise JobError(
+            "kafka.sasl.mechanism is OAUTHBEARER, but nothing gets a token: set kafka.sasl.oauthbearer.method to oidc, and "
+            "with it sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"
+        )
+
+
 def within(deadline: float, attempt: Callable[[float], None], link: Link, doing: str) -> None:
     """Calls `attempt(seconds)` in slices of at most a second (signal handlers run in between) until it
     succeeds. Errors that a retry may mend are retried until `deadline` (`time.monotonic()`), all others
@@ -308,6 +321,7 @@ def speaks_consumer_protocol(link: Link) -> bool:
     try:
         probe.list_topics(timeout=link.timeout_s)
     except KafkaException as failure:
+        probe.poll(0)
         raise link.mapped(failure, "ask which group protocols it speaks") from failure
     known, quiet = 0, 0
     for _ in range(200):  # the list was told before the topics were; its lines reach us one poll later

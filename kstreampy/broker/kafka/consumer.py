@@ -57,8 +57,8 @@ def out_of_range(client: Consumer, trouble: ConsumeError, reader: str) -> JobErr
         available, gap = "where it begins and ends could not be found out", ""
     return JobError(
         f"{reader} wants offset {trouble.offset} of {place}, which is not there: {available}{gap}. Retention "
-        "may have removed it, or the topic was made anew. Nothing is skipped silently: reset the job's "
-        "offsets if the gap may be lost."
+        "may have removed it, or the topic was made anew. Nothing is skipped silently: if the gap may be lost, move "
+        "the offset of the stage's group; a stage with state keeps its own, and begins anew under another application id."
     )
 
 

@@ -36,7 +36,10 @@ _VERSION = "this needs a newer broker, or another group protocol (classic)"
 _SUCCESSOR = "another worker owns this now; what was not committed is dropped and done again"
 _EXPIRED = "the broker gave up on this worker (it was silent for too long); what was not committed is done again"
 _NO_TOPIC = "create the topic, or correct its name"
-_GONE = "retention has removed it; reset the job's offsets on purpose if the gap may be skipped"
+_GONE = (
+    "retention has removed it: lengthen it. If the gap may be skipped, move the offset of the stage's group; a stage with "
+    "state keeps its own, and begins anew under another application id"
+)
 
 _UNAVAILABLE: dict[int, str] = {
     KafkaError._TRANSPORT: _UNREACHABLE,

@@ -47,6 +47,9 @@ class MemoryBroker:
         self._cluster = cluster
         self._queue_messages = queue_messages
 
+    def size(self) -> int:
+        return 1
+
     def topics(self, names: Iterable[str]) -> dict[str, TopicInfo]:
         with self._cluster.lock:
             topics = self._cluster.topics

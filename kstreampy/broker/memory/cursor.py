@@ -71,7 +71,8 @@ class Cursors(dict[TopicPartition, Cursor]):
                 f"{self._reader} wants to read {name} from offset {position}, but the log begins at "
                 f"{log.begin}: "
                 f"offsets {position} to {log.begin - 1} ({log.begin - position}) were deleted before they "
-                "were read; lengthen the topic's retention, or reset the position on purpose"
+                "were read: lengthen the topic's retention. If the gap may be skipped, move the offset of the stage's "
+                "group; a stage with state keeps its own, and begins anew under another application id"
             )
         if position > log.end:
             raise JobError(

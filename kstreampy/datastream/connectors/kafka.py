@@ -173,9 +173,12 @@ class KafkaSourceBuilder:
         return self._set("client_id_prefix", _text(_SOURCE, "set_client_id_prefix", prefix))
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """A client setting under Kafka's name. Those that the guarantees need are refused with the reason."""
+        """A client setting under Kafka's name. Those that the guarantees need are refused with the reason;
+        `bootstrap.servers` and `group.id` are what their own setters are told."""
         if key == "bootstrap.servers":
             return self.set_bootstrap_servers(value)
+        if key == "group.id":
+            return self.set_group_id(value)
         text = kafka_property.checked(f"{_SOURCE}.set_property", key, value, kafka_property.SOURCE)
         if text is not None:
             self._properties[key] = text
@@ -278,9 +281,12 @@ class KafkaSinkBuilder:
         return self._set("record_serializer", record_serializer)
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """A client setting under Kafka's name. Those that the guarantees need are refused with the reason."""
+        """A client setting under Kafka's name. Those that the guarantees need are refused with the reason. `group.id`
+        is dropped: a producer has no group, but programs hand one dict to source and sink."""
         if key == "bootstrap.servers":
             return self.set_bootstrap_servers(value)
+        if key == "group.id":
+            return self
         text = kafka_property.checked(f"{_SINK}.set_property", key, value, kafka_property.SINK)
         if text is not None:
             self._properties[key] = text

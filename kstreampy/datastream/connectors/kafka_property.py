@@ -36,7 +36,6 @@ SOURCE: dict[str, Reserved] = {
         "sources read committed records only: exactly-once rests on it", frozenset({"read_committed"})
     ),
     "auto.offset.reset": Reserved("call set_starting_offsets(KafkaOffsetsInitializer...) instead"),
-    "group.id": Reserved("call set_group_id(...) instead"),
     "group.instance.id": Reserved("each worker has its own, made from its worker id"),
     "partition.assignment.strategy": Reserved(_PLACEMENT),
     "group.protocol": Reserved("it is chosen once for the whole job, in its settings"),

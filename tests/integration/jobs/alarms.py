@@ -6,31 +6,15 @@ the far future. The output says which timers fired, and in event time also how m
 
 import sys
 
-from kstreampy.common import SerializationSchema, Types, WatermarkStrategy
-from kstreampy.common.watermark_strategy import TimestampAssigner
-from kstreampy.datastream import DataStreamUtils, KeyedProcessFunction, StreamExecutionEnvironment
-from kstreampy.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from json_topic import by_time, by_user, sink, source
+
+from kstreampy.common import Types
+from kstreampy.datastream import KeyedProcessFunction, StreamExecutionEnvironment
 from kstreampy.datastream.state import ValueStateDescriptor
 from kstreampy.datastream.time_domain import TimeDomain
 
 LATER_MS = 1_000
 FAR_MS = 10**12
-
-
-class UserKey(SerializationSchema):
-    def serialize(self, value: dict) -> bytes:
-        return value["user"].encode()
-
-
-class Time(TimestampAssigner):
-    def extract_timestamp(self, value: dict, record_timestamp: int) -> int:
-        return value["time"]
 
 
 class Alarms(KeyedProcessFunction):
@@ -60,31 +44,10 @@ class Alarms(KeyedProcessFunction):
         yield {"user": user, "time": timestamp, "fired": fired}
 
 
-def main(bootstrap: str, source: str, target: str, *more: str) -> None:
+def main(bootstrap: str, records: str, target: str, *more: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    read = (
-        KafkaSource.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_topics(source)
-        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        .set_value_only_deserializer(JsonDeserializationSchema())
-        .build()
-    )
-    serializer = (
-        KafkaRecordSerializationSchema.builder()
-        .set_topic(target)
-        .set_key_serialization_schema(UserKey())
-        .set_value_serialization_schema(JsonSerializationSchema())
-        .build()
-    )
-    sink = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer).build()
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Time())
-    records = env.from_source(read, strategy, "records")
-    if "inplace" in more:
-        keyed = DataStreamUtils.reinterpret_as_keyed_stream(records, lambda value: value["user"])
-    else:
-        keyed = records.key_by(lambda value: value["user"])
-    keyed.process(Alarms()).uid("alarm").sink_to(sink)
+    stream = env.from_source(source(bootstrap, records), by_time(), "records")
+    by_user(stream, inplace="inplace" in more).process(Alarms()).uid("alarm").sink_to(sink(bootstrap, target))
     env.execute()
 
 

@@ -6,21 +6,11 @@ First in the source's own stage in the order of the input, then by user in the o
 import asyncio
 import sys
 
-from kstreampy.common import SerializationSchema, Time, WatermarkStrategy
+from json_topic import sink, source, user_of
+
+from kstreampy.common import Time, WatermarkStrategy
 from kstreampy.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
-from kstreampy.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from kstreampy.datastream.functions import AsyncRetryStrategy
-
-
-class UserKey(SerializationSchema):
-    def serialize(self, value: dict) -> bytes:
-        return value["user"].encode()
 
 
 class First(AsyncFunction):
@@ -46,30 +36,14 @@ class Second(AsyncFunction):
         return [{**value, "second": value["first"] + 1}]
 
 
-def main(bootstrap: str, source: str, target: str) -> None:
+def main(bootstrap: str, records: str, target: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    read = (
-        KafkaSource.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_topics(source)
-        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        .set_value_only_deserializer(JsonDeserializationSchema())
-        .build()
-    )
-    serializer = (
-        KafkaRecordSerializationSchema.builder()
-        .set_topic(target)
-        .set_key_serialization_schema(UserKey())
-        .set_value_serialization_schema(JsonSerializationSchema())
-        .build()
-    )
-    sink = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer).build()
-    records = env.from_source(read, WatermarkStrategy.no_watermarks(), "records")
-    asked = AsyncDataStream.ordered_wait(records, First(), Time.seconds(30), 50).uid("first")
+    stream = env.from_source(source(bootstrap, records), WatermarkStrategy.no_watermarks(), "records")
+    asked = AsyncDataStream.ordered_wait(stream, First(), Time.seconds(30), 50).uid("first")
     again = AsyncRetryStrategy.fixed_delay(5, 3, None, lambda error: isinstance(error, ConnectionError))
-    keyed = asked.key_by(lambda value: value["user"])
+    keyed = asked.key_by(user_of)
     answers = AsyncDataStream.unordered_wait_with_retry(keyed, Second(), Time.seconds(30), again, 50).uid("second")
-    answers.sink_to(sink)
+    answers.sink_to(sink(bootstrap, target))
     env.execute()
 
 

@@ -6,23 +6,13 @@ tells how often it has seen each rule; and of each order, how many rules its key
 
 import sys
 
-from kstreampy.common import SerializationSchema, Types, WatermarkStrategy
+from json_topic import sink, source, user_of
+
+from kstreampy.common import Types, WatermarkStrategy
 from kstreampy.datastream import KeyedBroadcastProcessFunction, KeyedCoProcessFunction, StreamExecutionEnvironment
-from kstreampy.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from kstreampy.datastream.state import MapStateDescriptor, ValueStateDescriptor
 
 SEEN = MapStateDescriptor("seen", Types.LONG(), Types.LONG())
-
-
-class Key(SerializationSchema):
-    def serialize(self, value: dict) -> bytes:
-        return value["key"].encode()
 
 
 class Balance(KeyedCoProcessFunction):
@@ -60,31 +50,13 @@ def main(bootstrap: str, orders: str, payments: str, rules: str, target: str) ->
     env = StreamExecutionEnvironment.get_execution_environment()
 
     def stream(topic: str, name: str):
-        source = (
-            KafkaSource.builder()
-            .set_bootstrap_servers(bootstrap)
-            .set_topics(topic)
-            .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-            .set_value_only_deserializer(JsonDeserializationSchema())
-            .build()
-        )
-        return env.from_source(source, WatermarkStrategy.no_watermarks(), name).uid(name)
+        return env.from_source(source(bootstrap, topic), WatermarkStrategy.no_watermarks(), name).uid(name)
 
-    def by_user(value: dict) -> str:
-        return value["user"]
-
-    serializer = (
-        KafkaRecordSerializationSchema.builder()
-        .set_topic(target)
-        .set_key_serialization_schema(Key())
-        .set_value_serialization_schema(JsonSerializationSchema())
-        .build()
-    )
-    sink = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer).build()
+    out = sink(bootstrap, target, lambda value: value["key"])
     bought, paid = stream(orders, "orders"), stream(payments, "payments")
-    bought.connect(paid).key_by(by_user, by_user).process(Balance()).uid("balance").sink_to(sink)
-    judged = bought.key_by(by_user).connect(stream(rules, "rules").broadcast(SEEN)).process(Judge()).uid("judge")
-    judged.sink_to(sink)
+    bought.connect(paid).key_by(user_of, user_of).process(Balance()).uid("balance").sink_to(out)
+    judged = bought.key_by(user_of).connect(stream(rules, "rules").broadcast(SEEN)).process(Judge()).uid("judge")
+    judged.sink_to(out)
     env.execute()
 
 

@@ -4,15 +4,10 @@ Arguments: bootstrap, two inputs, output. It ends where the inputs end as it sta
 import sys
 import warnings
 
+from json_topic import sink, source
+
 from kstreampy.common import WatermarkStrategy
 from kstreampy.datastream import DataStream, MapFunction, StreamExecutionEnvironment
-from kstreampy.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 
 warnings.filterwarnings("ignore", "iterate is deprecated")
 
@@ -35,16 +30,7 @@ def step(value: dict) -> dict:
 
 
 def read(env: StreamExecutionEnvironment, bootstrap: str, topic: str, name: str) -> DataStream:
-    source = (
-        KafkaSource.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_topics(topic)
-        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        .set_bounded(KafkaOffsetsInitializer.latest())
-        .set_value_only_deserializer(JsonDeserializationSchema())
-        .build()
-    )
-    return env.from_source(source, WatermarkStrategy.no_watermarks(), name).uid(name)
+    return env.from_source(source(bootstrap, topic, bounded=True), WatermarkStrategy.no_watermarks(), name).uid(name)
 
 
 def main(bootstrap: str, first: str, second: str, target: str) -> None:
@@ -55,13 +41,7 @@ def main(bootstrap: str, first: str, second: str, target: str) -> None:
     stepped = loop.map(step)
     loop.close_with(stepped.filter(lambda value: value["left"] > 0))
     done = stepped.filter(lambda value: value["left"] <= 0).global_().map(Task("whole")).uid("whole")
-    serializer = (
-        KafkaRecordSerializationSchema.builder()
-        .set_topic(target)
-        .set_value_serialization_schema(JsonSerializationSchema())
-        .build()
-    )
-    done.sink_to(KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer).build())
+    done.sink_to(sink(bootstrap, target, None))
     env.execute()
 
 

@@ -4,21 +4,10 @@ came, which of them were late, and which timers fired. Arguments: bootstrap, inp
 
 import sys
 
-from kstreampy.common import SerializationSchema, WatermarkStrategy
+from json_topic import by_time, sink, source, user_of
+
 from kstreampy.common.time import Duration
 from kstreampy.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from kstreampy.datastream.connectors.kafka import (
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from kstreampy.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
-
-
-class UserKey(SerializationSchema):
-    def serialize(self, value: dict) -> bytes:
-        return value["user"].encode()
 
 
 class Timed(KeyedProcessFunction):
@@ -32,31 +21,15 @@ class Timed(KeyedProcessFunction):
         yield {"user": ctx.get_current_key(), "fired": timestamp}
 
 
-def main(bootstrap: str, source: str, target: str, *more: str) -> None:
+def main(bootstrap: str, records: str, target: str, *more: str) -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
-    read = (
-        KafkaSource.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_topics(source)
-        .set_starting_offsets(KafkaOffsetsInitializer.earliest())
-        .set_value_only_deserializer(JsonDeserializationSchema())
-        .build()
-    )
-    serializer = (
-        KafkaRecordSerializationSchema.builder()
-        .set_topic(target)
-        .set_key_serialization_schema(UserKey())
-        .set_value_serialization_schema(JsonSerializationSchema())
-        .build()
-    )
-    sink = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer).build()
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: value["time"])
+    strategy = by_time()
     if "idle" in more:
         strategy = strategy.with_idleness(Duration.of_seconds(2))
     if "aligned" in more:
         strategy = strategy.with_watermark_alignment("all", Duration.of_seconds(1), Duration.of_millis(100))
-    records = env.from_source(read, strategy, "records").uid("records")
-    records.key_by(lambda value: value["user"]).process(Timed()).uid("timed").sink_to(sink)
+    stream = env.from_source(source(bootstrap, records), strategy, "records").uid("records")
+    stream.key_by(user_of).process(Timed()).uid("timed").sink_to(sink(bootstrap, target))
     env.execute()
 
 

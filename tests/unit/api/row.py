@@ -70,7 +70,7 @@ def is_offered(row: Row) -> bool:
     """Whether there is anything under the row's name."""
     try:
         _named(row)
-    except (ModuleNotFoundError, AttributeError):
+    except (ImportError, AttributeError):
         return False
     return True
 

@@ -196,7 +196,7 @@ def ttl_job(descriptor: Any, *, on_read: bool = False, once_more: bool = False) 
     if on_read:
         builder.update_ttl_on_read_and_write()
     if once_more:
-        builder.return_expired_if_not_cleaned_up()
+        builder.return_expired_if_not_cleaned_up().disable_cleanup_in_background()
     ttl = builder.build()
     return Job(lambda s: s.key_by(first).process(Asked(descriptor, ttl)))
 

@@ -25,6 +25,9 @@ class Job:
     job_id = "1"
     code_settings = {"workers": 1}
 
+    def own(self, settings):
+        return settings
+
     def plan(self, settings):
         return Plan()
 

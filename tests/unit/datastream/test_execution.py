@@ -1,5 +1,7 @@
 """Running jobs: execute, execute_and_collect, execute_async, their errors, and the client."""
 
+import contextlib
+import logging
 import threading
 import time
 
@@ -332,3 +334,19 @@ def test_a_launcher_in_force_gets_the_job():
     env.from_collection([1]).filter(lambda v: False).print()
     env.execute("not his")
     assert [job.name for job in jobs] == ["mine"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_job_says_what_it_does_and_leaves_logging_as_it_was(fails, capsys):
+    root, own = logging.getLogger(), logging.getLogger("kstreampy")
+
+    def handling():
+        return list(root.handlers), list(own.handlers), own.level, own.propagate
+
+    before = handling()
+    env = environment()
+    env.from_collection([1]).map(fail_on(1 if fails else 2)).print()
+    with pytest.raises(RecordError) if fails else contextlib.nullcontext():
+        env.execute()
+    assert "kstreampy.runtime.assignment: stage collection-1: took" in capsys.readouterr().err
+    assert handling() == before

@@ -196,7 +196,6 @@ def test_a_source_that_cannot_be_is_refused_with_the_call_to_make(make, message)
         ("enable.auto.offset.store", "true", "committed with the checkpoint"),
         ("isolation.level", "read_uncommitted", "committed records only"),
         ("auto.offset.reset", "earliest", "set_starting_offsets"),
-        ("group.id", "g", "set_group_id"),
         ("group.instance.id", "g", "worker"),
         ("partition.assignment.strategy", "roundrobin", "same worker"),
         ("group.protocol", "consumer", "job"),
@@ -220,7 +219,17 @@ def test_source_properties_that_agree_are_dropped():
         "isolation.level": "read_committed",
     }
     assert source().set_properties(agreeing).build().properties == {}
-    assert source().set_property("bootstrap.servers", "h:1").build().bootstrap_servers == "h:1"
+
+
+def test_properties_that_have_a_setter_are_told_to_it():
+    shared = {"bootstrap.servers": "h:1", "group.id": "g"}
+    built = source().set_properties(shared).build()
+    assert (built.bootstrap_servers, built.group_id, built.properties) == ("h:1", "g", {})
+    assert source().set_group_id("first").set_property("group.id", "last").build().group_id == "last"
+    with pytest.raises(JobError, match="set_group_id: expected text"):
+        source().set_property("group.id", "")
+    written = sink().set_properties(shared).set_property("group.id", "other").build()
+    assert (written.bootstrap_servers, written.properties) == ("h:1", {})
 
 
 def test_offsets():

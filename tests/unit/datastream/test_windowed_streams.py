@@ -20,9 +20,12 @@ from kstreampy.datastream.functions import (
 from kstreampy.datastream.window import (
     CountEvictor,
     CountTrigger,
+    CountTumblingWindowAssigner,
+    CountWindow,
     DeltaTrigger,
     EventTimeSessionWindows,
     GlobalWindow,
+    GlobalWindows,
     SlidingEventTimeWindows,
     TimeWindow,
     TumblingEventTimeWindows,
@@ -226,7 +229,7 @@ def test_an_element_out_of_order_joins_sessions_before_the_first_watermark() -> 
     assert results(sessions.apply(Seen())) == [("a", 0, [1, 2, 3])]
 
 
-class Window(WindowFunction):
+class WindowOf(WindowFunction):
     def apply(self, key, window, inputs):
         yield window.max_timestamp(), "".join(value[0] for value in inputs)
 
@@ -243,7 +246,7 @@ def letters(text: str) -> DataStream:
 def test_count_windows() -> None:
     everything = GlobalWindow.get().max_timestamp()
     keyed = letters("abcdefgh").key_by(lambda value: 0)
-    assert results(keyed.count_window(3).apply(Window())) == [(everything, "abc"), (everything, "def")]
+    assert results(keyed.count_window(3).apply(WindowOf())) == [(everything, "abc"), (everything, "def")]
     assert results(letters("abcdefgh").count_window_all(3).apply(WindowAll())) == [
         (everything, "abc"),
         (everything, "def"),
@@ -254,7 +257,12 @@ def test_count_windows() -> None:
 def test_sliding_count_windows_give_what_there_is_yet() -> None:
     """Java's: every second element the last 5."""
     keyed = letters("abcdefgh").key_by(lambda value: 0)
-    assert [found for _, found in results(keyed.count_window(5, 2).apply(Window()))] == ["ab", "abcd", "bcdef", "defgh"]
+    assert [found for _, found in results(keyed.count_window(5, 2).apply(WindowOf()))] == [
+        "ab",
+        "abcd",
+        "bcdef",
+        "defgh",
+    ]
     assert [found for _, found in results(letters("abcdef").count_window_all(3, 2).apply(WindowAll()))] == [
         "ab",
         "bcd",
@@ -439,3 +447,30 @@ def test_the_plan_shows_the_windows() -> None:
     plan = stream.get_execution_environment().get_execution_plan()
     for part in ("TumblingProcessingTimeWindows(10", "CountTrigger(3)", "CountEvictor(2)", "lateness 5 ms", "Seen"):
         assert part in plan
+
+
+class Told(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        yield key, context.window(), len(list(elements))
+
+
+def test_a_result_may_hold_its_window():
+    """Also on its way to another stage, and in its state, without a declared type."""
+    told = windows().process(Told())
+    latest = told.key_by(lambda value: value[0]).reduce(lambda one, other: max(one, other, key=lambda value: value[1]))
+    assert sorted(results(latest)) == [
+        ("a", TimeWindow(0, 10), 2),
+        ("a", TimeWindow(10, 20), 1),
+        ("a", TimeWindow(20, 30), 1),
+        ("b", TimeWindow(0, 10), 1),
+        ("b", TimeWindow(10, 20), 1),
+    ]
+    whole = rows().key_by(lambda value: value[0]).window(GlobalWindows.create_with_end_of_stream_trigger())
+    assert sorted(results(whole.process(Told())))[0] == ("a", GlobalWindow.get(), 4)
+    counted = rows().key_by(lambda value: value[0]).window(CountTumblingWindowAssigner.of(2)).apply(Numbered())
+    assert sorted(results(counted), key=repr)[0] == ("a", CountWindow(0))
+
+
+class Numbered(WindowFunction):
+    def apply(self, key, window, inputs):
+        return [(key, window)]

@@ -28,6 +28,7 @@ from kstreampy.eventtime.window_serializer import (
     TimeWindowSerializer,
     codec_of,
 )
+from kstreampy.serde import column, value
 
 LONGS = st.integers(-(2**63), 2**63 - 1)
 TIME_WINDOWS = st.builds(TimeWindow, LONGS, LONGS)
@@ -295,3 +296,31 @@ def test_bit_mixing_gives_a_32_bit_int(x: int) -> None:
 def test_bit_mixing_spreads() -> None:
     assert long_to_int_with_bit_mixing(0) == 0
     assert len({long_to_int_with_bit_mixing(x) % 1024 for x in range(4096)}) > 950
+
+
+@given(ANY_WINDOW, st.integers())
+def test_windows_may_be_part_of_values_without_a_type(window: Window, number: int) -> None:
+    """As a function emits them: alone, in tuples, and in lists and dicts of these."""
+    for item in (window, (number, window), {"at": [window]}, {window: number}):
+        again = value.decode(value.encode(item))
+        assert (type(again), again) == (type(item), item)
+        rows = [item, item]
+        assert column.decode_many(column.encode_many(rows)) == rows
+
+
+def test_the_form_of_windows_in_values() -> None:
+    """An extension of MessagePack with the code of "W"."""
+    assert value.encode(TimeWindow(0, 1)).hex() == "01" + "c71157" + "01" + "8000000000000001" + "8000000000000000"
+    assert value.encode(CountWindow(2)).hex() == "01" + "c70957" + "02" + "8000000000000002"
+    assert value.encode(GlobalWindow()).hex() == "01" + "d457" + "03"
+    assert value.decode(bytes.fromhex("01d45703")) is GlobalWindow.get()
+    with pytest.raises(ValueError, match="not a window's bytes"):
+        value.decode(bytes.fromhex("01d45704"))
+
+
+def test_windows_of_ones_own_are_no_values() -> None:
+    class Own(TimeWindow):
+        pass
+
+    with pytest.raises(TypeError, match="without a declared type"):
+        value.encode(Own(0, 1))

@@ -10,7 +10,8 @@ from kstreampy.datastream import DataStreamUtils, KeyedProcessFunction, ProcessF
 from kstreampy.errors import JobError
 from kstreampy.graph.node import SideNode
 from kstreampy.graph.source import PackedInput
-from kstreampy.operators.keyed import ProcessOperator, SumOperator
+from kstreampy.operators.keyed import SumOperator
+from kstreampy.operators.keyed_function import ProcessOperator
 from kstreampy.operators.operator import End, Split, Tee
 from kstreampy.operators.sink import PrintOperator
 from kstreampy.operators.stateless import CoerceOperator, MapOperator

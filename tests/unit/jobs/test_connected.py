@@ -22,7 +22,7 @@ from kstreampy.datastream import (
 from kstreampy.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from kstreampy.errors import JobError
 from kstreampy.testing import JobHarness, Output
-from kstreampy.testing.fault import CRASH_POINTS
+from tests.unit.jobs.crashes import committed, trouble
 
 GROUPS = 4
 STEPS = 30
@@ -134,7 +134,7 @@ def play(seed: int, *, kills: bool, state_store: Any = "memory") -> list[list[An
                 if script.random() < 0.5:
                     source.watermark((step - 2) * 40)
             if kills:
-                trouble(harness, dice)
+                trouble(harness, dice, workers_come_and_go=True)
             harness.advance_time(script.choice((0, 10, 50)))
         for source in (left, right):
             source.watermark(STEPS * 40)
@@ -144,27 +144,7 @@ def play(seed: int, *, kills: bool, state_store: Any = "memory") -> list[list[An
         harness.run()
         if kills:
             assert harness.crashes >= 10
-        return [sorted(((r.timestamp, r.value) for r in output), key=repr) for output in outputs]
-
-
-def trouble(harness: JobHarness, dice: random.Random) -> None:
-    worker = dice.choice((0, 1))
-    match dice.randrange(8):
-        case 0:
-            harness.run(commit=False)
-            harness.crash(worker)
-        case 1:
-            harness.lose_disk(worker)
-        case 2:
-            harness.rebalance()
-        case 3:
-            number = harness.add_worker()
-            harness.run()
-            harness.remove_worker(number, crash=dice.random() < 0.5)
-        case _:
-            point: Any = dice.choice(CRASH_POINTS)
-            side: Any = dice.choice(("before", "after"))
-            harness.crash_at(point, dice.randint(1, 5), side=side, worker=worker)
+        return [committed(output) for output in outputs]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from kstreampy.common import WatermarkStrategy
-from kstreampy.observe import log
 from kstreampy.testing import JobHarness
 
 ROOT = Path(__file__).parents[3]
@@ -24,7 +23,6 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def job(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    monkeypatch.setattr(log, "setup", lambda *_, **__: None)  # it would keep this test's standard error
     return importlib.import_module(request.param)
 
 

@@ -29,7 +29,7 @@ from kstreampy.datastream.window import (
     TumblingEventTimeWindows,
 )
 from kstreampy.testing import JobHarness
-from kstreampy.testing.fault import CRASH_POINTS
+from tests.unit.jobs.crashes import committed, trouble
 
 LATE = OutputTag("late", Types.TUPLE([Types.STRING(), Types.LONG(), Types.LONG()]))
 
@@ -325,23 +325,7 @@ def play(seed: int, *, kills: bool, only: tuple[str, ...] = (), **settings: Any)
         harness.run()
         if kills:
             assert harness.crashes >= 10
-        return {name: sorted(((r.timestamp, r.value) for r in output), key=repr) for name, output in outputs.items()}
-
-
-def trouble(harness: JobHarness, dice: random.Random) -> None:
-    worker = dice.choice((0, 1))
-    match dice.randrange(6):
-        case 0:
-            harness.run(commit=False)
-            harness.crash(worker)
-        case 1:
-            harness.lose_disk(worker)
-        case 2:
-            harness.rebalance()
-        case _:
-            point: Any = dice.choice(CRASH_POINTS)
-            side: Any = dice.choice(("before", "after"))
-            harness.crash_at(point, dice.randint(1, 5), side=side, worker=worker)
+        return {name: committed(output) for name, output in outputs.items()}
 
 
 @pytest.mark.parametrize("seed", range(3))

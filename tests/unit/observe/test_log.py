@@ -95,6 +95,32 @@ def test_setting_up_again_does_not_double_lines() -> None:
     assert len(stream.getvalue().splitlines()) == 1
 
 
+def state() -> tuple[list[logging.Handler], list[logging.Handler], int, bool]:
+    root, own = logging.getLogger(), logging.getLogger("kstreampy")
+    return list(root.handlers), list(own.handlers), own.level, own.propagate
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_what_was_set_up_for_a_while_is_undone(theirs: bool) -> None:
+    """Also where such whiles overlap: with the last."""
+    stream = io.StringIO()
+    if theirs:
+        logging.basicConfig(stream=io.StringIO(), force=True)
+    logging.getLogger("kstreampy").setLevel("WARNING")
+    before = state()
+    first, second = log.restored(), log.restored()
+    with first:
+        log.setup(stream=io.StringIO())
+        second.__enter__()
+        log.setup(stream=stream)
+    LOGGER.info("the second goes on")
+    assert "the second goes on" in stream.getvalue()
+    second.__exit__(None, None, None)
+    assert state() == before
+    LOGGER.info("quiet")
+    assert "quiet" not in stream.getvalue()
+
+
 def test_masks() -> None:
     kafka = {"sasl.password": "hunter22", "client.id": "hunter22x", "ssl.key.password": ""}
     assert masked("kafka", kafka) == {"sasl.password": MASK, "client.id": "hunter22x", "ssl.key.password": ""}

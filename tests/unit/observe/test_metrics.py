@@ -61,13 +61,17 @@ def test_a_task_that_goes_takes_all_of_its_series_along(metrics: Metrics) -> Non
         metrics.state_bytes("count", partition, 5)
         metrics.timers("count", partition, 5)
         metrics.restore_progress("count", partition, 1, 2)
+        metrics.async_in_flight("count", partition, "ask", 5)
+        metrics.async_in_flight("count", partition, "ask again", 1)
     metrics.records_in("count", 1)
+    metrics.async_counts("count", "ask", 5, 0, 0)
     metrics.task_gone("count", 3)
     metrics.task_gone("count", 3)
     left = metrics.values()
     assert not [name for name in left if 'partition="3"' in name]
-    assert len([name for name in left if 'partition="4"' in name]) == 7
+    assert len([name for name in left if 'partition="4"' in name]) == 9
     assert left['kstreampy_records_in_total{stage="count"}'] == 1
+    assert left['kstreampy_async_completed_total{stage="count",step="ask"}'] == 5
 
 
 def test_age_of_the_last_checkpoint() -> None:

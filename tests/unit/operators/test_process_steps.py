@@ -19,7 +19,7 @@ from kstreampy.operators.function import (
     ProcessFunction,
     is_rich,
 )
-from kstreampy.operators.keyed import (
+from kstreampy.operators.keyed_function import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
     KeyedMapOperator,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kstreampy.common import OutputTag, Types
 from kstreampy.errors import RecordError
 from kstreampy.operators.function import FlatMapFunction, KeyedProcessFunction, ProcessFunction, settle
-from kstreampy.operators.keyed import KeyedProcessOperator, ProcessOperator
+from kstreampy.operators.keyed_function import KeyedProcessOperator, ProcessOperator
 from kstreampy.operators.operator import Split
 from kstreampy.operators.side_output import SideOutputs
 from kstreampy.operators.stateless import FlatMapOperator

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kstreampy.common.kafka_record import KafkaRecordSerializationSchema, ProducerRecord
+from kstreampy.common.kafka_record import ProducerRecord
+from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema
 from kstreampy.common.serialization import SimpleStringSchema
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import BrokerUnavailable, JobError, RecordError

@@ -14,7 +14,7 @@ from kstreampy.datastream.time_domain import TimeDomain
 from kstreampy.datastream.timerservice import TimerService
 from kstreampy.errors import JobError, RecordError
 from kstreampy.operators.function import KeyedProcessFunction, ProcessFunction
-from kstreampy.operators.keyed import KeyedProcessOperator, ProcessOperator
+from kstreampy.operators.keyed_function import KeyedProcessOperator, ProcessOperator
 from kstreampy.operators.operator import TaskContext
 from kstreampy.operators.timer import TimedProcessOperator, has_on_timer
 from kstreampy.serde.batch import MAX_WATERMARK

@@ -11,12 +11,9 @@ from kstreampy.broker.broker import TopicPartition
 from kstreampy.errors import BrokerRefused, BrokerUnavailable, RecordError
 from kstreampy.state.store import META_KEY
 from kstreampy.state.task_meta import TaskMeta
+from tests.unit.runtime.in_place import feed
 from tests.unit.runtime.jobs import passing, totals, user_and_amount
 from tests.unit.runtime.scene import Scene, state_of
-
-
-def feed(scene: Scene, *records: str) -> None:
-    scene.feed((record.split(":")[0], record, 0) for record in records)
 
 
 def one_stage(root: Path, **keywords: Any) -> Scene:

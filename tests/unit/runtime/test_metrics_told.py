@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kstreampy.datastream import KeyedProcessFunction
+from kstreampy.datastream import AsyncDataStream, AsyncFunction, KeyedProcessFunction
+from kstreampy.datastream.functions import AsyncRetryStrategy
 from kstreampy.errors import RecordError
+from kstreampy.observe.metrics import Metrics
+from kstreampy.runtime.tally import tell_counts
 from kstreampy.testing import JobHarness
+from tests.unit.operators.asking import Asking, Gate, asking, done, wall_ms
+from tests.unit.operators.standin import batch, context
 
 
 class Alarms(KeyedProcessFunction):
@@ -54,3 +61,61 @@ def test_a_record_that_fails_is_counted_with_its_step() -> None:
         assert 'policy="fail"' in failed[0]
         assert 'step="inverse"' in failed[0]
         assert 'stage=""' not in failed[0]
+
+
+class Unsteady(AsyncFunction):
+    """Refuses each odd number once; 4 takes too long."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.refused: set[int] = set()
+
+    async def async_invoke(self, value: int) -> list[int]:
+        if value % 2 and value not in self.refused:
+            self.refused.add(value)
+            raise ConnectionError("again")
+        await asyncio.sleep(60 if value == 4 else 0)
+        return [value]
+
+    def timeout(self, value: int) -> list[int]:
+        return [-value]
+
+
+def test_calls_of_an_asynchronous_step() -> None:
+    with JobHarness(seed=1) as harness:
+        source = harness.source("numbers")
+        numbers = harness.env.from_source(source, source.watermarks(), "numbers")
+        again = AsyncRetryStrategy.fixed_delay(3, 1, None, lambda error: isinstance(error, ConnectionError))
+        asked = AsyncDataStream.unordered_wait_with_retry(numbers, Unsteady(), 500, again).name("ask").uid("ask")
+        found = harness.collect(asked)
+        source.send_all(range(6))
+        harness.run()
+        harness.advance_time(2_000)
+        assert sorted(found.values()) == [-4, 0, 1, 2, 3, 5]
+        assert total(harness, "kstreampy_async_completed_total") == 6
+        assert total(harness, "kstreampy_async_retried_total") == 3
+        assert total(harness, "kstreampy_async_timed_out_total") == 1
+        in_flight = [name for name in harness.metrics() if name.startswith("kstreampy_async_in_flight{")]
+        assert in_flight
+        assert all('step="ask"' in name for name in in_flight)
+        assert total(harness, "kstreampy_async_in_flight") == 0
+
+
+def test_records_under_way_in_an_asynchronous_step() -> None:
+    gate, task = Gate(), context(clock=wall_ms)
+    metrics = Metrics()
+    resources: Any = SimpleNamespace(metrics=metrics)
+    told: Any = SimpleNamespace(context=task, number=3)
+    labels = f'{{partition="3",stage="{task.stage}",step="ask"}}'
+    with asking(Asking(gate), capacity=2, task=task) as (operator, _):
+        operator.process(batch(1, 2, 3))
+        tell_counts(resources, told)
+        assert metrics.values()[f"kstreampy_async_in_flight{labels}"] == 3
+        gate.let(1)
+        done(operator, 2)
+        tell_counts(resources, told)
+        assert metrics.values()[f"kstreampy_async_in_flight{labels}"] == 2
+        gate.let_all()
+        operator.flush()
+        tell_counts(resources, told)
+        assert metrics.values()[f"kstreampy_async_in_flight{labels}"] == 0
+        assert metrics.values()[f'kstreampy_async_completed_total{{stage="{task.stage}",step="ask"}}'] == 3

@@ -16,6 +16,7 @@ from kstreampy.runtime.task import Status
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.store import META_KEY
 from kstreampy.state.task_meta import LocalMeta, TaskMeta
+from tests.unit.runtime.in_place import again, feed, settled
 from tests.unit.runtime.jobs import totals
 from tests.unit.runtime.scene import KeptStores, Scene, Worker, state_of
 
@@ -25,26 +26,6 @@ TASK = "total/0"
 def in_place(root: Path, disk: str = "kept", **keywords: Any) -> Scene:
     """One stage with state over one partition."""
     return Scene(totals(in_place=True), root, disk=disk, partitions=1, **keywords)
-
-
-def feed(scene: Scene, *records: str) -> None:
-    scene.feed((record.split(":")[0], record, 0) for record in records)
-
-
-def settled(scene: Scene, *records: str, name: str = "w0") -> Worker:
-    """A worker that has taken the records, each in a checkpoint of its own."""
-    worker = scene.start(name)
-    scene.turns(2, worker)
-    for record in records:
-        feed(scene, record)
-        scene.turns(2, worker)
-    return worker
-
-
-def again(scene: Scene, name: str = "w0") -> Worker:
-    worker = scene.start(name)
-    scene.until(lambda: bool(worker.tasks) and worker.tasks[TASK].status is Status.RUNNING, worker)
-    return worker
 
 
 def goes_on(scene: Scene, worker: Worker, user: str, amount: int) -> str:
@@ -72,7 +53,7 @@ class TestHowMuch:
                 worker.wipe()
             elif disk == "one behind":
                 store._entries, store._meta, store._ordered = kept[0], kept[1], None
-            worker = again(scene)
+            worker = again(scene, TASK)
             replayed = sum(records for _, records in worker.restored)
             expected = {"at the end": 0, "one behind": 1 if records else 0, "empty": records}[disk]
             assert replayed == expected
@@ -83,7 +64,7 @@ class TestHowMuch:
         """The last transaction's marker counts as read, so that no replay even begins."""
         with in_place(tmp_path) as scene:
             settled(scene, "u:1", "v:2").stop()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == []
             assert goes_on(scene, worker, "u", 10) == "11"
 
@@ -96,7 +77,7 @@ class TestHowMuch:
             worker.fuse.left = 5  # in the checkpoint, after something was produced
             worker.turn()
             assert worker.crashes == 1
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert goes_on(scene, worker, "u", 10) == "16"
 
     def test_only_the_tail_after_a_crash_between_commit_and_store(self, tmp_path: Path) -> None:
@@ -116,7 +97,7 @@ class TestHowMuch:
             worker.turn()
             del store.write
             assert worker.crashes == 1
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 1)]
             assert goes_on(scene, worker, "u", 10) == "16"
 
@@ -127,7 +108,7 @@ class TestHowMuch:
             worker.crash()
             worker.wipe()
             scene.cluster.compact(scene.changelog())
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 3)]
             assert goes_on(scene, worker, "u2", 10) == "14"
 
@@ -142,7 +123,7 @@ class TestHowMuch:
             for number in range(40):
                 producer.produce(scene.changelog(), b"stray", f"total\0{number}".encode(), 0, None, None, 0)
             producer.flush()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 1)]
             assert goes_on(scene, worker, "u", 10) == "11"
             strays = [value for key, value in last_values(scene).items() if key[6:].isdigit()]
@@ -186,7 +167,7 @@ class TestUnfinishedCheckpoints:
             assert goes_on(scene, worker, "u", 10) == "16"
             worker.crash()
             worker.wipe()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert goes_on(scene, worker, "v", 10) == "17"
 
     def test_a_key_that_only_an_unfinished_checkpoint_knew(self, tmp_path: Path) -> None:
@@ -198,15 +179,15 @@ class TestUnfinishedCheckpoints:
             worker.crash()
             producer.produce(scene.changelog(), b"9", stray, 0, None, None, 0)
             producer.flush()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert stray not in state_of(worker, TASK)
             worker.crash()  # before the checkpoint that makes it void
-            worker = again(scene)
+            worker = again(scene, TASK)
             scene.turns(3, worker)
             assert last_values(scene)[stray] is None
             worker.crash()
             worker.wipe()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert stray not in state_of(worker, TASK)
 
 
@@ -236,7 +217,7 @@ class TestDoesNotFit:
             worker = settled(scene, "u:1")
             worker.crash()
             scene.cluster.topic(scene.changelog()).topic_id = "another"
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 1)]
             assert caplog.text.count("its changelog topic was deleted and made anew") == 1
             assert goes_on(scene, worker, "u", 10) == "11"
@@ -267,7 +248,7 @@ class TestDoesNotFit:
                 [(b"total\0x", b"lie")],
                 LocalMeta(local.topic_id, 999, local.synced_at_ms, True, local.task_meta).encode(),
             )
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert "it is ahead of its changelog topic (999 >" in caplog.text
             assert b"total\0x" not in state_of(worker, TASK)
             assert goes_on(scene, worker, "u", 10) == "11"
@@ -286,7 +267,7 @@ class TestDoesNotFit:
             producer.flush()
             scene.cluster.compact(scene.changelog(), drop_tombstones=rebuilt == 1)
             scene.now_ms += int(days * 86_400_000)
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert gone not in state_of(worker, TASK)
             assert caplog.text.count("older than delete.retention.ms") == rebuilt
 
@@ -300,18 +281,18 @@ class TestDoesNotFit:
             scene.turns(1)
             worker.crash()
             scene.now_ms += 3_600_000
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert "older than delete.retention.ms" not in caplog.text
             assert worker.restored == [(TASK, 0)]
 
     def test_a_clean_stop_makes_young(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         with in_place(tmp_path) as scene:
             for _ in range(3):
-                worker = settled(scene, "u:1") if not scene.workers else again(scene)
+                worker = settled(scene, "u:1") if not scene.workers else again(scene, TASK)
                 scene.now_ms += 80_000_000
                 worker.stop()
             assert "older than delete.retention.ms" not in caplog.text
-            again(scene)
+            again(scene, TASK)
             assert scene.workers["w0"].restored == []
 
     def test_corrupt_changelog_does_not_loop(self, tmp_path: Path) -> None:
@@ -359,7 +340,7 @@ class TestInterrupted:
             assert local is not None
             assert not local.complete
             worker.crash()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert 0 < worker.restored[-1][1] < 9
             assert len(state_of(worker, TASK)) == 9
             assert goes_on(scene, worker, "u8", 10) == "18"
@@ -376,7 +357,7 @@ class TestInterrupted:
                 [(b"total\0torn", b"1")],
                 LocalMeta(local.topic_id, scene.end(scene.changelog()), scene.now_ms, False).encode(),
             )
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert b"total\0torn" not in state_of(worker, TASK)
             assert goes_on(scene, worker, "u", 10) == "11"
 
@@ -430,7 +411,7 @@ class TestInterrupted:
             end = scene.end(scene.changelog())
             worker.stop()
             assert scene.end(scene.changelog()) == end
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert goes_on(scene, worker, "u", 10) == "11"
 
 

@@ -20,6 +20,7 @@ from kstreampy.state.store import META_KEY
 from kstreampy.state.task_meta import TaskMeta
 from kstreampy.state.task_timer import timers_log_key
 from kstreampy.state.timer import TIMER_PREFIX
+from tests.unit.runtime.in_place import again, feed, settled
 from tests.unit.runtime.jobs import totals
 from tests.unit.runtime.scene import KeptStores, Scene, Worker, state_of
 from tests.unit.runtime.timer_jobs import EPOCH, FAR, alarms, ends
@@ -54,26 +55,6 @@ class Pending(KeyedProcessFunction):
 def pending(root: Path, *, bounded: bool = False, **keywords: Any) -> Scene:
     """One stage with timers over one partition."""
     return Scene(alarms(in_place=True, bounded=bounded, function=Pending()), root, partitions=1, **keywords)
-
-
-def feed(scene: Scene, *records: str) -> None:
-    scene.feed((record.split(":")[0], record, 0) for record in records)
-
-
-def settled(scene: Scene, *records: str, name: str = "w0") -> Worker:
-    """A worker that has taken the records, each in a checkpoint of its own."""
-    worker = scene.start(name)
-    scene.turns(2, worker)
-    for record in records:
-        feed(scene, record)
-        scene.turns(2, worker)
-    return worker
-
-
-def again(scene: Scene, name: str = "w0") -> Worker:
-    worker = scene.start(name)
-    scene.until(lambda: bool(worker.tasks) and worker.tasks[TASK].status is Status.RUNNING, worker)
-    return worker
 
 
 def fired(scene: Scene, *workers: Worker) -> dict[str, list[int]]:
@@ -202,11 +183,11 @@ class TestFiring:
             worker = settled(scene, "p:30", "p1:10", "p2:20", "p3:90")
             worker.crash()
             scene.now_ms += 60_000
-            worker = again(scene)
+            worker = again(scene, TASK)
             scene.turns(3)
             assert told_by_clock(scene) == [10, 20, 30]
             worker.crash()
-            again(scene)
+            again(scene, TASK)
             scene.turns(3)
             assert told_by_clock(scene) == [10, 20, 30]
 
@@ -262,7 +243,7 @@ class TestRestore:
             worker = settled(scene, "e:1", "e:2", "e:-1", "p:50", "e3:3")
             worker.crash()
             worker.wipe()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 0), (TASK, 5)]
             assert worker.tasks[TASK].context.wake_at_ms == EPOCH + 50_000
             assert fired(scene, worker) == {"e": [2], "e3": [3]}
@@ -275,14 +256,14 @@ class TestRestore:
             worker.wipe()
             scene.cluster.compact(TIMERS, drop_tombstones=True)
             scene.cluster.compact(CHANGELOG)
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 0), (TASK, 3)]
             assert fired(scene, worker) == {"e": [0, 2, 4]}
 
     def test_a_clean_stop_leaves_nothing_to_replay(self, tmp_path: Path) -> None:
         with pending(tmp_path) as scene:
             settled(scene, "e:1", "e:2", "e:-1").stop()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == []
             assert fired(scene, worker) == {"e": [2]}
 
@@ -299,7 +280,7 @@ class TestRestore:
             scene.turns(2, worker)
             worker.crash()
             store._entries, store._meta, store._ordered = before[0], before[1], None
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 0), (TASK, 3)]
             assert fired(scene, worker) == {"e": [0, 1, 2, 4, 5, 6, 7, 8]}
 
@@ -320,7 +301,7 @@ class TestRestore:
             if wiped:
                 worker.wipe()
             worker.restored.clear()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored[-1] == (TASK, 2)
             assert fired(scene, worker) == {"e": [1, 2]}
 
@@ -339,7 +320,7 @@ class TestRestore:
             if worker.driver is not None:
                 worker.fuse.left = None
                 worker.crash()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert fired(scene, worker) == {f"e{number}": [number] for number in range(5)}
             scene.now_ms += 100_000
             scene.turns(3, worker)
@@ -352,7 +333,7 @@ class TestRestore:
             worker.crash()
             worker.wipe()
             stray(scene, *range(40))
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert worker.restored == [(TASK, 0), (TASK, 1)]
             assert fired(scene, worker) == {"e": [1]}
             assert list(last_values(scene).values()) == [None] * 40
@@ -362,7 +343,7 @@ class TestRestore:
             worker = settled(scene, "end:1")
             worker.crash()
             stray(scene, 1, 2)
-            worker = again(scene)
+            worker = again(scene, TASK)
             scene.turns(3, worker)
             assert list(last_values(scene).values()) == [None, None]
             assert fired(scene, worker) == {}
@@ -433,14 +414,14 @@ class TestUnfinishedCheckpoints:
             worker.crash()
             producer.produce(TIMERS, None, gone, 0, None, None, 0)
             producer.flush()
-            worker = again(scene)
+            worker = again(scene, TASK)
             worker.crash()  # before the checkpoint that makes it void
-            worker = again(scene)
+            worker = again(scene, TASK)
             scene.turns(3, worker)
             assert live(scene) == 2
             worker.crash()
             worker.wipe()
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert fired(scene, worker) == {"e": [1, 2]}
 
 
@@ -485,7 +466,7 @@ class TestDoesNotFit:
             worker = settled(scene, "e:1", "e:2")
             worker.crash()
             scene.cluster.topic(TIMERS).topic_id = "another"
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert caplog.text.count("its timers topic was deleted and made anew") == 1
             assert worker.restored == [(TASK, 0), (TASK, 2)]
             assert fired(scene, worker) == {"e": [1, 2]}
@@ -502,7 +483,7 @@ class TestDoesNotFit:
             worker.crash()
             scene.now_ms += int(days * 86_400_000)
             with caplog.at_level(logging.WARNING):
-                worker = again(scene)
+                worker = again(scene, TASK)
             assert caplog.text.count("older than delete.retention.ms") == (days > 0.9)
             assert fired(scene, worker) == {"e": [1]}
 
@@ -514,7 +495,7 @@ class TestDoesNotFit:
             producer = scene.broker.producer()
             producer.produce(TIMERS, b"{broken", timers_log_key(2), 0, None, None, 0)
             producer.flush()
-            assert fired(scene, again(scene)) == {"e": [1]}
+            assert fired(scene, again(scene, TASK)) == {"e": [1]}
 
     def test_a_predecessors_open_transaction_is_waited_for(self, tmp_path: Path) -> None:
         with pending(tmp_path) as scene:
@@ -544,13 +525,13 @@ class TestJobsThatChange:
             plan = scene.plan
             settled(scene, "e:1").stop()
             scene.plan = alarms(in_place=True, function=Without())
-            worker = again(scene)
+            worker = again(scene, TASK)
             feed(scene, "e:2")
             scene.turns(3, worker)
             worker.stop()
             worker.wipe()
             scene.plan = plan
-            worker = again(scene)
+            worker = again(scene, TASK)
             assert fired(scene, worker) == {"e": [1]}
 
     def test_added_to_a_job_that_had_none(self, tmp_path: Path) -> None:
@@ -562,7 +543,7 @@ class TestJobsThatChange:
             scene.plan = alarms(in_place=True, function=Without())
             settled(scene, "e:1").crash()
             scene.plan = plan
-            worker = again(scene)
+            worker = again(scene, TASK)
             feed(scene, "e:2")
             scene.turns(3, worker)
             assert fired(scene, worker) == {"e": [2]}

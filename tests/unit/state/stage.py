@@ -19,10 +19,13 @@ MIB = 1 << 20
 class Stage:
     """`handles` gives state for the key in `scope.token`, "k" unless changed; `now_ms` is the clock."""
 
-    def __init__(self, store: Store | None = None, budget_bytes: int = 64 * MIB, now_ms: int = 0) -> None:
+    def __init__(
+        self, store: Store | None = None, budget_bytes: int = 64 * MIB, now_ms: int = 0, write_behind_ms: int = 0
+    ) -> None:
         self.store: Store = store or MemoryStore()
         self.budget = CacheBudget(budget_bytes)
         self.now_ms = now_ms
+        self.write_behind_ms = write_behind_ms
         self.log: list[Entry] = []
         self.start()
 
@@ -30,7 +33,7 @@ class Stage:
         """Opens the state anew over the same store: what was not committed is gone, and so is all that was in memory."""
         self.scope = KeyScope()
         self.scope.token = "k"
-        self.state = KeyedState(self.store, self.budget)
+        self.state = KeyedState(self.store, self.budget, write_behind_ms=self.write_behind_ms)
         self.handles = TaskKeyedStateStore("step", "op", self.state, self.scope, lambda: self.now_ms)
 
     def commit(self) -> list[Entry]:

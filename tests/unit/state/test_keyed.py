@@ -16,7 +16,8 @@ from kstreampy.errors import JobError, StateCorrupted
 from kstreampy.serde.key import token, typed_bytes
 from kstreampy.serde.typed import codec_for
 from kstreampy.state.budget import CacheBudget
-from kstreampy.state.keyed import Dirty, KeyedState
+from kstreampy.state.dirty import Dirty
+from kstreampy.state.keyed import KeyedState
 from kstreampy.state.layout import entry_key, name_prefix
 from kstreampy.state.memory import MemoryStore
 from kstreampy.state.rocks import RocksBudget, RocksStore

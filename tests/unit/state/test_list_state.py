@@ -10,7 +10,7 @@ import pytest
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import JobError, StateCorrupted
 from kstreampy.serde.batch import Token
-from kstreampy.state import element
+from kstreampy.state import element_reader
 from kstreampy.state.descriptor import ListStateDescriptor
 from kstreampy.state.handle import AppendingState, MergingState
 from kstreampy.state.list_state import ListState
@@ -38,7 +38,7 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
     """More elements than this are read as they are walked over."""
-    monkeypatch.setattr(element, "MOST_WHOLE", 3)
+    monkeypatch.setattr(element_reader, "MOST_WHOLE", 3)
     return 3
 
 
@@ -223,7 +223,7 @@ def test_many_elements_are_read_as_they_are_walked_over(few: int) -> None:
     assert stage.store.open_scans == 1
     assert list(got) == list(range(11))
     assert stage.store.open_scans == 0
-    with pytest.raises(JobError, match=r"state 'op/list': more than 3 elements .* ask the state again"):
+    with pytest.raises(JobError, match=r"state 'op/list': more than 10,000 elements .* ask the state again"):
         list(got)
 
 
@@ -329,7 +329,7 @@ def test_bytes_that_cannot_be_read_are_told() -> None:
     [(key, _)] = stage.commit()
     stage.store.write([(key, b"\xff")], None)
     stage.start()
-    with pytest.raises(JobError, match=r"state 'op/list': an element stored for key 'k' cannot be read"):
+    with pytest.raises(JobError, match=r"state 'op/list': what is stored for key 'k' cannot be read"):
         list(the_list(stage))
     stage.store.write([(b"op/list\x00\x00", b"\xff")], None)
     with pytest.raises(StateCorrupted, match="op/list"):

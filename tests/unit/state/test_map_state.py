@@ -9,7 +9,7 @@ import pytest
 
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import JobError
-from kstreampy.state import element
+from kstreampy.state import element_reader
 from kstreampy.state.descriptor import MapStateDescriptor
 from kstreampy.state.map_state import MapState
 from tests.unit.state.stage import CountingStore, Stage
@@ -44,7 +44,7 @@ def stage(request: pytest.FixtureRequest) -> Stage:
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(element, "MOST_WHOLE", 3)
+    monkeypatch.setattr(element_reader, "MOST_WHOLE", 3)
     return 3
 
 

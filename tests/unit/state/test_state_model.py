@@ -16,7 +16,7 @@ from kstreampy.common.typeinfo import Types
 from kstreampy.operators.function import AggregateFunction
 from kstreampy.operators.runtime_context import TaskKeyedStateStore
 from kstreampy.serde.key import token
-from kstreampy.state import element
+from kstreampy.state import element_reader
 from kstreampy.state.budget import CacheBudget
 from kstreampy.state.descriptor import (
     AggregatingStateDescriptor,
@@ -103,7 +103,7 @@ class Task(RuleBasedStateMachine):
         self.offset = 0
         self.scope = KeyScope()
         self.directory = tempfile.TemporaryDirectory()
-        self.most_whole = element.MOST_WHOLE
+        self.most_whole = element_reader.MOST_WHOLE
 
     @initialize(
         on_disk=st.booleans(),
@@ -112,7 +112,7 @@ class Task(RuleBasedStateMachine):
         write_behind_ms=st.sampled_from([0, 3]),
     )
     def begin(self, on_disk: bool, budget: int, most_whole: int, write_behind_ms: int) -> None:
-        element.MOST_WHOLE = most_whole
+        element_reader.MOST_WHOLE = most_whole
         self.rocks = RocksBudget(MIB) if on_disk else None
         self.budget = CacheBudget(budget)
         self.write_behind_ms = write_behind_ms
@@ -207,7 +207,7 @@ class Task(RuleBasedStateMachine):
             assert self.store.open_scans == 0
 
     def teardown(self) -> None:
-        element.MOST_WHOLE = self.most_whole
+        element_reader.MOST_WHOLE = self.most_whole
         if hasattr(self, "state"):
             self.state.close()
         self.directory.cleanup()

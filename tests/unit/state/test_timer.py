@@ -13,7 +13,8 @@ from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP
 from kstreampy.serde.key import token
 from kstreampy.state import timer
 from kstreampy.state.budget import CacheBudget
-from kstreampy.state.keyed import Dirty, KeyedState
+from kstreampy.state.dirty import Dirty
+from kstreampy.state.keyed import KeyedState
 from kstreampy.state.layout import name_prefix
 from kstreampy.state.memory import MemoryStore
 from kstreampy.state.rocks import RocksBudget, RocksStore

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kstreampy.common.time import Time
 from kstreampy.common.typeinfo import Types
-from kstreampy.state import element
+from kstreampy.state import element_reader
 from kstreampy.state.descriptor import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -39,7 +39,7 @@ class Expiring(RuleBasedStateMachine):
         self.reduced: dict[Any, Live] = {}
         self.list: dict[Any, list[Live]] = {}
         self.map: dict[Any, dict[Any, Live]] = {}
-        self.most_whole = element.MOST_WHOLE
+        self.most_whole = element_reader.MOST_WHOLE
 
     @initialize(
         budget=st.sampled_from([1, 1 << 26]),
@@ -48,7 +48,7 @@ class Expiring(RuleBasedStateMachine):
         visible=st.booleans(),
     )
     def begin(self, budget: int, most_whole: int, on_read: bool, visible: bool) -> None:
-        element.MOST_WHOLE = most_whole
+        element_reader.MOST_WHOLE = most_whole
         self.on_read = on_read
         # What may be seen once depends on when the sweep comes by, so that is off where it may.
         self.visible = visible
@@ -206,12 +206,14 @@ class Expiring(RuleBasedStateMachine):
         self.stage.rebuild()
         self.ask()
 
-    @rule()
-    def all_that_is_expired_goes(self) -> None:
+    @rule(idle=st.booleans())
+    def all_that_is_expired_goes(self, idle: bool) -> None:
         if self.visible:
             return
-        for _ in range(4):
-            self.stage.commit()
+        self.stage.commit()
+        for _ in range(3):
+            if not idle or self.stage.state.sweep():
+                self.stage.commit()
         alive = 0
         for model in (self.value, self.reduced):
             alive += sum(live[1] + TTL > self.now() for live in model.values())
@@ -220,7 +222,7 @@ class Expiring(RuleBasedStateMachine):
         assert len(self.stage.stored()) == alive
 
     def teardown(self) -> None:
-        element.MOST_WHOLE = self.most_whole
+        element_reader.MOST_WHOLE = self.most_whole
 
 
 TestExpiring = Expiring.TestCase

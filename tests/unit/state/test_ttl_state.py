@@ -10,7 +10,7 @@ from kstreampy.common.time import Time
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import JobError
 from kstreampy.operators.function import AggregateFunction
-from kstreampy.state import element, expiry
+from kstreampy.state import element_reader, expiry
 from kstreampy.state.descriptor import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -303,7 +303,7 @@ def test_a_checkpoint_may_be_taken_twice(kind: Kind) -> None:
 def test_each_element_of_a_list_expires_by_itself(
     stage: Stage, most_whole: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(element, "MOST_WHOLE", most_whole)
+    monkeypatch.setattr(element_reader, "MOST_WHOLE", most_whole)
     descriptor = with_ttl(ListStateDescriptor("s", ANY), PLAIN)
     state = stage.handles.get_list_state(descriptor)
     for number in range(5):
@@ -349,7 +349,7 @@ def test_expired_elements_may_be_seen_once(stage: Stage) -> None:
 
 @pytest.mark.parametrize("most_whole", [2, 10_000])
 def test_each_entry_of_a_map_expires_by_itself(stage: Stage, most_whole: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(element, "MOST_WHOLE", most_whole)
+    monkeypatch.setattr(element_reader, "MOST_WHOLE", most_whole)
     descriptor = with_ttl(MapStateDescriptor("s", ANY, ANY), PLAIN)
     state = stage.handles.get_map_state(descriptor)
     for number in range(5):

@@ -14,7 +14,7 @@ from kstreampy.datastream import KeyedProcessFunction, RuntimeContext
 from kstreampy.datastream.state import ListStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from kstreampy.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
 from kstreampy.testing import JobHarness, Output
-from kstreampy.testing.fault import CRASH_POINTS
+from tests.unit.jobs.crashes import committed, trouble
 
 STEPS = 40
 KEYS = 5
@@ -80,23 +80,7 @@ def play(seed: int, *, kills: bool, state_store: Any = "memory") -> list[list[An
         harness.run()
         if kills:
             assert harness.crashes >= 10
-        return [sorted(((r.timestamp, r.value) for r in output), key=repr) for output in outputs]
-
-
-def trouble(harness: JobHarness, dice: random.Random) -> None:
-    worker = dice.choice((0, 1))
-    match dice.randrange(6):
-        case 0:
-            harness.run(commit=False)
-            harness.crash(worker)
-        case 1:
-            harness.lose_disk(worker)
-        case 2:
-            harness.rebalance()
-        case _:
-            point: Any = dice.choice(CRASH_POINTS)
-            side: Any = dice.choice(("before", "after"))
-            harness.crash_at(point, dice.randint(1, 5), side=side, worker=worker)
+        return [committed(output) for output in outputs]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,0 +1,59 @@
+"""Which of a program's jobs one is: the n-th that a process runs on Kafka under one application id is the application
+`<application id>-<n>`, from the second on. Every start of the program, and every worker, counts the same.
+
+In here: counting, and the settings of a number. Not in here: the job (`launch.py`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from kstreampy.runtime.settings import Settings
+
+
+def settings_of_job(settings: Settings, number: int) -> Settings:
+    """With an application id and a state directory of its own."""
+    if number == 1:
+        return settings
+    own = {
+        "application_id": f"{settings.application_id}-{number}",
+        "state_dir": settings.state_dir / f"job-{number}",
+    }
+    return settings.model_copy(update=own)
+
+
+class Place:
+    """A job's number among those of its application. One that failed, or was stopped from outside, leaves its number to a
+    job of the same plan: that is the same job, tried again, and goes on where the first try was."""
+
+    def __init__(self, application_id: str, plan: str, number: int) -> None:
+        self.number = number
+        self._key = (application_id, plan)
+        self._completed = False
+
+    def complete(self) -> None:
+        """The job has come to its end: its number is taken for good."""
+        self._completed = True
+
+    def leave(self) -> None:
+        """The job runs no more."""
+        if not self._completed:
+            with _lock:
+                _left[self._key] = self
+
+
+_lock = threading.Lock()
+_counts: Counter[str] = Counter()
+_left: dict[tuple[str, str], Place] = {}
+"""Of jobs that ended before their time."""
+
+
+def place_of(application_id: str, plan: str) -> Place:
+    """Called when a job begins. `plan` is the job's as text, under the application id that all share."""
+    with _lock:
+        left = _left.pop((application_id, plan), None)
+        if left is not None:
+            return left
+        _counts[application_id] += 1
+        return Place(application_id, plan, _counts[application_id])
