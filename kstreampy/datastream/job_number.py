@@ -1,5 +1,5 @@
 """Which of a program's jobs one is: the n-th that a process runs on Kafka under one application id is the application
-`<application id>-<n>`, from the second on. Every start of the program, and every worker, counts the same.
+`<application id>-job-<n>`, from the second on. Every start of the program, and every worker, counts the same.
 
 In here: counting, and the settings of a number. Not in here: the job (`launch.py`).
 """
@@ -17,7 +17,7 @@ def settings_of_job(settings: Settings, number: int) -> Settings:
     if number == 1:
         return settings
     own = {
-        "application_id": f"{settings.application_id}-{number}",
+        "application_id": f"{settings.application_id}-job-{number}",
         "state_dir": settings.state_dir / f"job-{number}",
     }
     return settings.model_copy(update=own)

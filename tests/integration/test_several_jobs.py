@@ -59,7 +59,7 @@ def test_every_job_gives_all_results_at_every_start(
         assert done.returncode == 0, done.stderr[-3000:]
         assert done.stdout.splitlines() == EXPECTED, done.stderr[-3000:]
         for number in (2, 3):
-            assert f"job {number} of this program runs as the application {application}-{number}" in done.stderr
+            assert f"job {number} of this program runs as the application {application}-job-{number}" in done.stderr
     environment = {**os.environ, **settings, "KSTREAMPY_BOOTSTRAP_SERVERS": kafka_bootstrap}
     plain = subprocess.run(
         [sys.executable, str(file)], capture_output=True, text=True, timeout=120, env=environment, check=False

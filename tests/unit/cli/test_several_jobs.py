@@ -110,7 +110,7 @@ def test_jobs_of_one_program_are_applications_of_their_own(
     run: Callable[[Path], None], worker: Worker, write: Callable[[str], Path], name: str, tmp_path: Path
 ) -> None:
     run(write(THREE))
-    assert worker.ran == [name, f"{name}-2", f"{name}-3"]
+    assert worker.ran == [name, f"{name}-job-2", f"{name}-job-3"]
     assert worker.directories == [tmp_path / "state", tmp_path / "state/job-2", tmp_path / "state/job-3"]
 
 
@@ -133,7 +133,7 @@ def test_each_application_id_is_counted_by_itself(
 ) -> None:
     ids = [f"{name}-a", f"{name}-b", f"{name}-a", f"{name}-b", f"{name}-b"]
     run(write("".join(f"draw(environment(application_id={one!r})).execute()\n" for one in ids)))
-    assert worker.ran == [f"{name}-a", f"{name}-b", f"{name}-a-2", f"{name}-b-2", f"{name}-b-3"]
+    assert worker.ran == [f"{name}-a", f"{name}-b", f"{name}-a-job-2", f"{name}-b-job-2", f"{name}-b-job-3"]
 
 
 @both
@@ -149,7 +149,7 @@ def test_jobs_side_by_side_are_counted_as_they_are_called(
     worker.behave = together
     calls = f"clients = [draw(environment(), range(n)).execute_async(str(n)) for n in {list(numbers)}]\n"
     run(write(calls + "print([client.get_job_execution_result().result(20) for client in clients])"))
-    assert sorted(worker.ran) == [name, *(f"{name}-{number}" for number in range(2, 6))]
+    assert sorted(worker.ran) == [name, *(f"{name}-job-{number}" for number in range(2, 6))]
 
 
 def test_the_order_of_calls_counts_and_not_who_is_quicker(
@@ -169,7 +169,7 @@ def test_the_order_of_calls_counts_and_not_who_is_quicker(
     names: dict[str, str] = {}
     monkeypatch.setattr(Job, "own", hesitant)
     by_command(write("draw(environment()).execute_async('one')\ndraw(environment()).execute_async('two')\n"))
-    assert names == {"one": name, "two": f"{name}-2"}
+    assert names == {"one": name, "two": f"{name}-job-2"}
 
 
 @both
@@ -195,7 +195,7 @@ except OSError:
 draw(environment()).execute()
 """
     run(write(tries + other))
-    assert worker.ran == [name, name, name, f"{name}-2", f"{name}-3"]
+    assert worker.ran == [name, name, name, f"{name}-job-2", f"{name}-job-3"]
 
 
 @both
@@ -205,7 +205,7 @@ def test_a_job_that_the_program_cancelled_is_not_gone_on_with(
     """As `execute_and_collect(limit=…)` does once it has enough."""
     worker.behave = lambda application, stop: stop.wait(20)
     run(write("for n in range(2):\n    draw(environment()).execute_async().cancel().result(20)\n"))
-    assert worker.ran == [name, f"{name}-2"]
+    assert worker.ran == [name, f"{name}-job-2"]
 
 
 def test_workers_are_started_once_and_count_the_same(
@@ -226,7 +226,7 @@ def test_workers_are_started_once_and_count_the_same(
     place = Membership(1, 2, 0)
     monkeypatch.setattr(kstreampy_cli.run, "membership", lambda: place)
     by_command(write(THREE.replace("environment()", f"environment(application_id='{name}-w')")))
-    assert worker.ran == [f"{name}-w", f"{name}-w-2", f"{name}-w-3"]
+    assert worker.ran == [f"{name}-w", f"{name}-w-job-2", f"{name}-w-job-3"]
     assert [directory.name for directory in worker.directories] == ["worker-1"] * 3
     assert len({directory.parent for directory in worker.directories}) == 3
 
@@ -237,7 +237,7 @@ def test_workers_are_started_once_and_count_the_same(
 def test_plan_shows_the_job_that_is_asked_for(write: Callable[[str], Path], name: str) -> None:
     text = THREE + "draw(environment(application_id='other')).execute()\ndraw(environment()).execute()\n"
     file = write(text)
-    for number, application in enumerate((name, f"{name}-2", f"{name}-3", "other", f"{name}-4"), 1):
+    for number, application in enumerate((name, f"{name}-job-2", f"{name}-job-3", "other", f"{name}-job-4"), 1):
         shown = command("plan", file, "--job-number", number)
         assert shown.exit_code == 0, shown.output
         assert f"{application}-reduce-1-repartition" in shown.stdout
@@ -267,4 +267,4 @@ def test_state_is_asked_of_the_job_that_is_meant(
     for arguments in (("get", write(THREE), "x/rolling", "a"), ("list", write(THREE), "x/rolling")):
         for number in (1, 2):
             command("state", *arguments, "--job-number", number)
-    assert asked == [name, f"{name}-2"] * 2
+    assert asked == [name, f"{name}-job-2"] * 2
