@@ -113,8 +113,6 @@ def run(bootstrap: str, options: argparse.Namespace) -> None:
             rounds: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
             for number in range(options.rounds):
                 for side in sides:
-                    if side == "quix" and number > 0:
-                        continue
                     count = quix_count(job, options) if side == "quix" else full_count(job, options)
                     topic = filled(bootstrap, job, count)
                     line = one(side, job, guarantee, bootstrap, topic, count)
