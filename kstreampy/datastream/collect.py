@@ -50,17 +50,19 @@ class RunningJob:
         return self.job.job_id
 
     def run(self) -> JobExecutionResult:
-        """Runs it, and returns when it has ended. Raises what it failed with."""
+        """Runs it, and returns when it has ended. Raises what it failed with. The job is over before the result is told: who
+        hears of it may try again at once."""
         try:
-            result = launcher().launch(self.job)
-            self.job.ended()
-            self._result.set_result(result)
-            return result
+            try:
+                result = launcher().launch(self.job)
+                self.job.ended()
+            finally:
+                self.job.over(cancelled=self._cancelled)
         except BaseException as error:
             self._result.set_exception(error)
             raise
-        finally:
-            self.job.over(cancelled=self._cancelled)
+        self._result.set_result(result)
+        return result
 
     def _run_quietly(self) -> None:
         with contextlib.suppress(BaseException):  # it is told to who asks for the result

@@ -7,7 +7,8 @@ In here: counting, and the settings of a number. Not in here: the job (`launch.p
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
+from heapq import heappop, heappush
 
 from kstreampy.runtime.settings import Settings
 
@@ -40,20 +41,20 @@ class Place:
         """The job runs no more."""
         if not self._completed:
             with _lock:
-                _left[self._key] = self
+                heappush(_left[self._key], self.number)
 
 
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
-_left: dict[tuple[str, str], Place] = {}
-"""Of jobs that ended before their time."""
+_left: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+"""The numbers of jobs that ended before their time, in a heap."""
 
 
 def place_of(application_id: str, plan: str) -> Place:
     """Called when a job begins. `plan` is the job's as text, under the application id that all share."""
     with _lock:
-        left = _left.pop((application_id, plan), None)
-        if left is not None:
-            return left
+        left = _left[application_id, plan]
+        if left:
+            return Place(application_id, plan, heappop(left))
         _counts[application_id] += 1
         return Place(application_id, plan, _counts[application_id])

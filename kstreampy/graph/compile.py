@@ -66,7 +66,9 @@ def compile_plan(
         _require_uids(nodes)
     _check_public_names(nodes)
     drawn = sorted({*graph.nodes, *nodes}, key=lambda node: node.number)
-    return _Compiler(nodes, name, application_id, key_groups, _uids(drawn), parameters or {}).plan()
+    uids = _uids(drawn)
+    plan = _Compiler(nodes, name, application_id, key_groups, uids, parameters or {}).plan()
+    return replace(plan, left_out=tuple(f"{node.kind} {uids[node]!r}" for node in graph.dead_ends()))
 
 
 def _check_public_names(nodes: list[Node]) -> None:

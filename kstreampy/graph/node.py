@@ -172,6 +172,13 @@ class Graph:
                 waiting += node.inputs
         return sorted(found, key=_number)
 
+    def dead_ends(self) -> list[Node]:
+        """Steps whose results go nowhere; none where results are collected, since the others may be asked for next."""
+        if any(isinstance(node, CollectNode) for node in self.nodes):
+            return []
+        used = {*self.needed(), *(given for node in self.nodes for given in node.inputs)}
+        return [node for node in self.nodes if isinstance(node, StepNode) and node not in used]
+
 
 def _number(node: Node) -> int:
     return node.number

@@ -157,6 +157,8 @@ class Plan:
     """(name, "packed", "changelog" or "timers", partitions or None where they follow a stage's input)."""
     collected: tuple[CollectedResult, ...] = ()
     parameters: dict[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    """Steps that were drawn and do not run, since they lead to no sink."""
 
     @property
     def bounded(self) -> bool:
@@ -188,8 +190,12 @@ class Plan:
 
     def warnings(self) -> list[str]:
         """What is allowed but worth saying: stateful steps whose names may move when the job changes, side outputs of steps that
-        send nothing to any, and full windows that never end."""
+        send nothing to any, steps that do not run, and full windows that never end."""
         silent = [
+            f"{step} leads to no sink, so it does not run: end its stream with sink_to(...), add_sink(...) or print()"
+            for step in self.left_out
+        ]
+        silent += [
             f"{link.step.kind} {link.step.name!r} sends nothing to side outputs, so {tag_id!r} stays empty: call "
             "get_side_output on what process(...) returned"
             for stage in self.stages

@@ -199,11 +199,12 @@ class Flight:
                 attempt += 1
                 try:
                     results = await self.function.async_invoke(element.value)
-                    if not retry.again(attempt, results):
-                        break
                 except Exception as error:
                     if not retry.again_after(attempt, error):
                         raise
+                else:
+                    if not retry.again(attempt, results):
+                        break
                 await asyncio.sleep(self.retry.get_backoff_time_millis(attempt) / 1000)
                 self.retried += 1
         except BaseException as error:

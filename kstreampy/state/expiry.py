@@ -83,8 +83,8 @@ class Sweeping:
 
 
 class _Round:
-    """A walk over all entries of a state, some at a time, again and again. An entry is never older than the round before it
-    told, so between two rounds there is rest."""
+    """A walk over all entries of a state, some at a time, again and again. Between two rounds there is rest: until the
+    earliest of the entries that were seen can expire. One that the store did not have yet is found by the next round."""
 
     def __init__(self, store: Store, prefix: bytes, ttl_ms: int) -> None:
         self._store = store

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -93,10 +93,8 @@ class KafkaAdmin:
             self._admin.poll(0)
             if not future.done() and self._link.health.refusal is not None:
                 raise self._link.health.refusal
-            try:
-                return future.result(_POLL_S)
-            except TimeoutError:
-                continue
+            if wait([future], _POLL_S).done:
+                return future.result()
 
     def size(self) -> int:
         found = self._each(

@@ -199,6 +199,53 @@ draw(environment()).execute()
 
 
 @both
+def test_jobs_of_the_same_plan_that_failed_side_by_side_all_go_on(
+    run: Callable[[Path], None], worker: Worker, write: Callable[[str], Path], name: str
+) -> None:
+    meeting = threading.Barrier(2, timeout=20)
+
+    def fail(application: str, stop: Any) -> None:
+        meeting.wait()
+        if len(worker.ran) == 2:
+            raise OSError("away")
+
+    worker.behave = fail
+    tries = """
+for n in range(2):
+    clients = [draw(environment()).execute_async() for _ in range(2)]
+    print([client.get_job_execution_result().exception(20) for client in clients])
+"""
+    run(write(tries))
+    assert [sorted(worker.ran[:2]), sorted(worker.ran[2:])] == [[name, f"{name}-job-2"]] * 2
+
+
+@both
+def test_a_job_is_tried_again_as_soon_as_its_failure_is_told(
+    run: Callable[[Path], None],
+    worker: Worker,
+    write: Callable[[str], Path],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from kstreampy.datastream.launch import Job
+
+    over = Job.over
+
+    def hesitant(job: Job, *, cancelled: bool) -> None:
+        threading.Event().wait(0.2)
+        over(job, cancelled=cancelled)
+
+    def fail(application: str, stop: Any) -> None:
+        if len(worker.ran) == 1:
+            raise OSError("away")
+
+    monkeypatch.setattr(Job, "over", hesitant)
+    worker.behave = fail
+    run(write("for n in range(2):\n    draw(environment()).execute_async().get_job_execution_result().exception(20)\n"))
+    assert worker.ran == [name, name]
+
+
+@both
 def test_a_job_that_the_program_cancelled_is_not_gone_on_with(
     run: Callable[[Path], None], worker: Worker, write: Callable[[str], Path], name: str
 ) -> None:

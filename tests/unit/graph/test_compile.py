@@ -248,6 +248,23 @@ def test_state_under_a_derived_name_is_warned_of():
     assert ".uid(...)" in warning
 
 
+def test_steps_that_lead_to_no_sink_are_warned_of():
+    env = environment()
+    stream = from_topic(env).map(str)
+    stream.filter(bool).flat_map(list).uid("lost")
+    stream.print()
+    (warning,) = compiled(env).warnings()
+    assert warning.startswith("flat_map 'lost' leads to no sink, so it does not run")
+
+
+def test_results_that_are_collected_later_are_not_warned_of():
+    env = environment()
+    stream = from_topic(env)
+    stream.map(str)
+    stream.filter(bool).collect_async()
+    assert compiled(env).warnings() == []
+
+
 def test_derived_uids_can_be_refused():
     env = environment()
     keyed = from_topic(env).key_by(by)

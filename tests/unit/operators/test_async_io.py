@@ -456,10 +456,19 @@ def test_the_timeout_spans_all_retries() -> None:
         assert Never.calls == calls
 
 
-def test_a_predicate_that_fails() -> None:
-    retry = AsyncRetryStrategy.fixed_delay(1, 1, lambda result: result[5], None)
+@pytest.mark.parametrize("of_errors", [None, has_exception_predicate])
+def test_a_predicate_that_fails(of_errors: Any) -> None:
+    """It is no outcome of the call, so the call is not made again."""
+    asked: list[Any] = []
+
+    def fails(result: list[Any]) -> bool:
+        asked.append(result)
+        return bool(result[5])
+
+    retry = AsyncRetryStrategy.fixed_delay(1, 1, fails, of_errors)
     with asking(Given(), retry=retry) as (operator, _), pytest.raises(RecordError, match="IndexError"):
         ask(operator, batch([1]))
+    assert asked == [[1]]
 
 
 # Errors
