@@ -2,7 +2,8 @@
 
 Event time is when a flight was scheduled to leave. An hour is an hour anywhere; a day is a day in New York, so that the
 10th of March has 23 hours and the 3rd of November 25. The file has its months in the order of their names ('1', '10',
-'11' …), so flights come up to a year late: every window waits that long, here until the file ends. The two topics must be there.
+'11' …), so flights come up to a year late: every window waits that long, here until the file ends. The topics `airport-hours` and
+`city-days` must be there, with retention.ms=-1: their records bear the times of 2013.
 
     kstreampy run examples/airport_hours.py --bootstrap-servers localhost:9092
 """

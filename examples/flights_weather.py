@@ -3,7 +3,7 @@
 Weather is observed at every airport at the beginning of an hour. A flight meets the observation of its airport whose hour it
 was scheduled to leave in. The airlines' names are broadcast: every task has them all, and adds one to each departure. The
 files of flights and weather are far from sorted, so everything waits for up to a year of event time, here until the files
-end. The topic must be there.
+end. The topic `departures` must be there, with retention.ms=-1: its records bear the times of 2013.
 
     kstreampy run examples/flights_weather.py --bootstrap-servers localhost:9092
 """

@@ -41,6 +41,8 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _is_a_commands(error):
+                raise  # what read the output has gone, as `head` does: typer ends without a word
             raise typer.Exit(report(error, verbose=verbose)) from None
 
     signature = inspect.signature(command, eval_str=True)
@@ -90,6 +92,11 @@ def _trim(shown: traceback.TracebackException | None) -> None:
 
 def _is_ours(file: str) -> bool:
     return file.startswith("<frozen ") or str(Path(file).resolve()).startswith(_NOT_THE_USERS)
+
+
+def _is_a_commands(error: BaseException) -> bool:
+    """Whether it was raised by a command's own output, and not in the user's code."""
+    return all(_is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def _write(text: str) -> None:

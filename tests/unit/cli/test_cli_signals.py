@@ -150,6 +150,22 @@ def test_the_development_broker(start: Start, tmp_path: Path) -> None:
     assert closes(port)
 
 
+@pytest.mark.parametrize("command", ["config", "plan"])
+def test_output_that_nobody_reads_ends_a_command_without_a_word(job_file: JobFileMaker, command: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        arguments = [sys.executable, "-m", "kstreampy_cli.app", command, str(job_file("execute()\n"))]
+        ended = subprocess.run(arguments, stdout=closed, stderr=subprocess.PIPE, timeout=20)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_a_broken_pipe_of_the_job_is_told(job_file: JobFileMaker) -> None:
+    arguments = [sys.executable, "-m", "kstreampy_cli.app", "plan", str(job_file("raise BrokenPipeError('mine')\n"))]
+    ended = subprocess.run(arguments, capture_output=True, timeout=20)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (1, b"BrokenPipeError: mine")
+
+
 def closes(port: int) -> bool:
     """True as soon as nobody answers there."""
     deadline = time.monotonic() + 5
