@@ -85,8 +85,8 @@ def _ask_for(invocation: Invocation, job_number: int, at: str | None, name: str,
     query = urlencode({key: value for key, value in given.items() if value is not None and value is not False})
     status, said = _first_answer(where, f"/state/{quote(name, safe='')}?{query}", settings.http_token)
     if status != HTTPStatus.OK:
-        reason = said.get("error", said) if isinstance(said, dict) else said
-        raise (BrokerUnavailable if status == HTTPStatus.SERVICE_UNAVAILABLE else JobError)(str(reason))
+        reason = str(said.get("error", said) if isinstance(said, dict) else said).replace("key_type=", "--key-type ")
+        raise (BrokerUnavailable if status == HTTPStatus.SERVICE_UNAVAILABLE else JobError)(reason)
     typer.echo(msgspec.json.format(msgspec.json.encode(said), indent=2).decode())
 
 

@@ -100,6 +100,11 @@ def test_what_the_worker_refuses_is_said(
     assert (result.exit_code, result.stderr.count("kstreampy: error: why not")) == (code, 1)
 
 
+def test_what_to_say_instead_is_said_as_an_option(job: Path, worker: Worker, server: HttpServer) -> None:
+    worker.answer = (HTTPStatus.NOT_FOUND, {"error": "no key '7' (for other keys than str say key_type=int)"})
+    assert "say --key-type int" in state("get", job, "totals/rolling", "7", *at(server)).stderr
+
+
 def test_a_wrong_token_is_refused_and_not_shown(job: Path, server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSTREAMPY_HTTP_TOKEN", "another-token-of-that-length")
     result = state("get", job, "totals/rolling", "a", *at(server))
