@@ -77,6 +77,8 @@ class KafkaProducer:
             conf.update({"delivery.report.only.error": True, "on_delivery": self._undelivered})
         try:
             self._client = Client(conf)
+            if transactional_id is None:  # at once: its first message would wait half a second for a producer id
+                self._tracker = Client(link.producer(None))
         except KafkaException as failure:
             raise link.mapped(failure, f"open {self._name}") from failure
         self.send: Callable[..., None] = self._client.produce
@@ -183,9 +185,7 @@ class KafkaProducer:
 
     def flush(self) -> None:
         self._flush(self._client)
-        if self._tracked:
-            if self._tracker is None:
-                self._tracker = Client(self._link.producer(None))
+        if self._tracked and self._tracker is not None:
             tracked, self._tracked = self._tracked, []
             for message in tracked:
                 self._send_tracked(self._tracker, message)
