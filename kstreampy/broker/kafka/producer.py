@@ -72,6 +72,7 @@ class KafkaProducer:
         self._closed = False
         self._tracked: list[_Tracked] = []
         self._tracker: Client | None = None
+        """The second client; a transactional producer has none."""
         conf = link.producer(transactional_id)
         if transactional_id is None:
             conf.update({"delivery.report.only.error": True, "on_delivery": self._undelivered})
@@ -150,7 +151,7 @@ class KafkaProducer:
     ) -> KafkaReceipt:
         receipt = KafkaReceipt()
         message = (topic, value, key, partition, timestamp, receipt)
-        if self._id is None:
+        if self._tracker is not None:
             self._tracked.append(message)
         else:
             self._send_tracked(self._client, message)
@@ -185,7 +186,7 @@ class KafkaProducer:
 
     def flush(self) -> None:
         self._flush(self._client)
-        if self._tracked and self._tracker is not None:
+        if self._tracker is not None and self._tracked:
             tracked, self._tracked = self._tracked, []
             for message in tracked:
                 self._send_tracked(self._tracker, message)
