@@ -138,3 +138,20 @@ _values = st.recursive(
 def test_a_copy_is_what_deepcopy_makes(value):
     assert copy_value(value) == copy.deepcopy(value) == value
     assert repr(copy_value(value)) == repr(value)
+
+
+def test_keys_of_dicts_are_shared_and_their_values_are_not():
+    key = Plain([1])  # hashed by identity: a copy of it would not be found
+    value = {key: [1], "flat": 2}
+    copied = copy_value(value)
+    assert copied == value
+    assert copied[key] is not value[key]
+
+
+@pytest.mark.parametrize("last", [[], {}, {1}, bytearray(b"a"), Order(1), ([],)])
+def test_a_dict_whose_last_value_can_change_is_copied_deeply(last):
+    value = {"a": 1, "b": "text", "c": None, "last": last}
+    copied = copy_value(value)
+    assert copied == value
+    assert copied is not value
+    assert copied["last"] is not last
