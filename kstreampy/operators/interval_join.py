@@ -29,7 +29,7 @@ from kstreampy.operators.pair import PairOperator
 from kstreampy.operators.runtime_context import TaskRuntimeContext
 from kstreampy.operators.side_output import SideOutputs
 from kstreampy.operators.window_output import WindowOutput
-from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Token
+from kstreampy.serde.batch import NO_TIMESTAMP, Batch
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.kind import timeline_cache
@@ -177,6 +177,7 @@ class IntervalJoinOperator(PairOperator):
         known: dict[int, _Place] = {}
         at: int | None = None
         add, partners = None, []
+        mixed = other.cache.is_mixed
         for index in places:
             stamp = stamps[index]
             if stamp >> exponent != at:
@@ -188,10 +189,17 @@ class IntervalJoinOperator(PairOperator):
             key = keys[index]
             if keeps_all or stamp >= soonest:
                 add(key, stamp, values[index])  # type: ignore[misc]  # set in the first round
+            rows: list[Row] | None = None
             for find in partners:
-                if find(key):
-                    self._meet(index, batch, own, self._partners(key, stamp, known[at], own, other))
-                    break
+                more = find(key)
+                if more:
+                    rows = more if rows is None else rows + more
+            if rows is not None:
+                if mixed:
+                    rows = sorted(rows, key=itemgetter(0))
+                near = rows_between(rows, stamp + own.first_ms, stamp + own.last_ms)
+                if near:
+                    self._meet(index, batch, own, near)
 
     def _place(self, at: int, batch: Batch, places: Sequence[int], own: _Side, other: _Side) -> _Place:
         exponent = self.exponent
@@ -205,17 +213,6 @@ class IntervalJoinOperator(PairOperator):
             for partner in unread:
                 other.cache.read(partner, here)
         return _Place(mine, partners)
-
-    def _partners(self, key: Token, stamp: int, place: _Place, own: _Side, other: _Side) -> list[Row]:
-        first, last = stamp + own.first_ms, stamp + own.last_ms
-        found: list[Row] = []
-        for partner in place.partners:
-            rows = partner.entries.get(key)
-            if rows:
-                found += rows_between(rows, first, last)
-        if other.cache.is_mixed:
-            found.sort(key=itemgetter(0))
-        return found
 
     def _meet(self, index: int, batch: Batch, own: _Side, partners: list[Row]) -> None:
         """Hands the element and each of its partners to the function, as copies where they could be changed."""

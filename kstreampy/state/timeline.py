@@ -46,6 +46,17 @@ _ROW_BYTES = 100
 """Of a row itself, beside its value."""
 _KEY_BYTES = 200
 """Of a key in the tables, beside its rows."""
+_KNOWN_KEYS = 50_000
+
+
+class _PrefixedKeys(dict[Token, bytes]):
+    """Token → its part of an entry's key, for keys that come again and again."""
+
+    def __missing__(self, token: Token) -> bytes:
+        if len(self) >= _KNOWN_KEYS:
+            self.clear()
+        part = self[token] = length_prefixed(typed_bytes(token))
+        return part
 
 
 class TimelineCache:
@@ -73,6 +84,7 @@ class TimelineCache:
         self._ends: list[tuple[int, int, Slice]] = []
         self._found = complete
         self._removed: set[bytes] = set()
+        self._keys = _PrefixedKeys()
         self._changed: dict[int, Slice] = {}
         """Those that were asked for since the last commit, and so may have new rows; by number."""
         self._rows_held = self._keys_held = 0
@@ -146,9 +158,9 @@ class TimelineCache:
     def _stored_keys(self, slice_: Slice) -> Iterator[bytes]:
         if slice_.stored:
             new = {(token, row[0], row[1]) for token, row in slice_.new}
-            prefix, pack = self._slice_prefix(slice_), _PLACE.pack
+            prefix, pack, known = self._slice_prefix(slice_), _PLACE.pack, self._keys
             for token, rows in slice_.entries.items():
-                of_token = prefix + length_prefixed(typed_bytes(token))
+                of_token = prefix + known[token]
                 for row in rows:
                     if not new or (token, row[0], row[1]) not in new:
                         yield of_token + pack(row[0] + _SIGN, row[1])
@@ -224,7 +236,7 @@ class TimelineCache:
         return pane_prefix(self.prefix, slice_.end) + bytes((slice_.exponent,))
 
     def _key_prefix(self, slice_: Slice, token: Token) -> bytes:
-        return self._slice_prefix(slice_) + length_prefixed(typed_bytes(token))
+        return self._slice_prefix(slice_) + self._keys[token]
 
     def _key(self, slice_: Slice, token: Token, row: Row) -> bytes:
         return self._key_prefix(slice_, token) + _PLACE.pack(row[0] + _SIGN, row[1])
@@ -246,13 +258,10 @@ class TimelineCache:
         values: list[Any] = []
         for slice_ in self._changed.values():
             if slice_.new:
-                prefix, pack = self._slice_prefix(slice_), _PLACE.pack
+                prefix, pack, known = self._slice_prefix(slice_), _PLACE.pack, self._keys
                 tokens += [token for token, _ in slice_.new]
                 values += [row[2] for _, row in slice_.new]
-                keys += [
-                    prefix + length_prefixed(typed_bytes(token)) + pack(row[0] + _SIGN, row[1])
-                    for token, row in slice_.new
-                ]
+                keys += [prefix + known[token] + pack(row[0] + _SIGN, row[1]) for token, row in slice_.new]
         if tokens:
             written = encode_entries(self.name, self._codec, tokens, keys, values, _ABSENT, self._max_value_bytes)
             self._written_bytes = sum([len(key) + len(data or b"") for key, data in written]) / len(written)
