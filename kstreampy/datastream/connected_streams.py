@@ -113,7 +113,8 @@ class ConnectedStreams:
         of one until the other comes stays small, for example when a job starts far back.
 
         An input that is idle or at its end is not waited for; one that is not and has no watermarks holds the other for good.
-        The bound is exceeded by one batch of the stage before at most (1,000 records). What is fetched beyond it is fetched
+        The bound is exceeded by one batch of the stage before at most (1,000 records), or, where the inputs are topics that
+        are read as they lie, by what comes within a watermark interval. What is fetched beyond it is fetched
         again later, so a drift of less than some such batches costs speed. ValueError for a negative drift. (Not in Flink.)
         """
         max_drift_ms = to_millis(max_drift)
@@ -190,7 +191,7 @@ class ConnectedStreams:
         self._check_key_types()
         node = PairNode(
             kind,
-            (input_node(self.stream1), input_node(self.stream2)),
+            input_nodes(self.stream1, self.stream2),
             output_type,
             build=build,
             stateful=stateful and any(self._keyed()),
@@ -217,13 +218,24 @@ def check_same_environment(one: DataStream, other: DataStream) -> None:
         raise JobError("connect: the two streams are drawn in different environments, so they are parts of two jobs")
 
 
+def input_nodes(stream1: DataStream, stream2: DataStream) -> tuple[Node, Node]:
+    """What an operator with two inputs reads. Where both are keyed in place, the plan decides whether they can be read as they
+    are (`graph/side_by_side.py`)."""
+    if _is_in_place(stream1) and _is_in_place(stream2):
+        return stream1._node, stream2._node
+    return input_node(stream1), input_node(stream2)
+
+
 def input_node(stream: DataStream) -> Node:
-    """What an operator with two inputs reads of a stream. One that is keyed where it lies goes through a topic of the pair
-    too, by the same key."""
-    node = stream._node
-    if isinstance(stream, KeyedStream) and isinstance(node, KeyNode) and node.in_place:
+    """What an operator with two inputs reads of one of them. A stream that is keyed where it lies goes through a topic of the
+    pair too, by the same key."""
+    if isinstance(stream, KeyedStream) and _is_in_place(stream):
         return KeyedStream(stream._origin, stream._chosen)._node
-    return node
+    return stream._node
+
+
+def _is_in_place(stream: DataStream) -> bool:
+    return isinstance(stream._node, KeyNode) and stream._node.in_place
 
 
 def _fields(selector: Any) -> list[Position] | None:

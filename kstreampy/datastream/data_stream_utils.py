@@ -19,6 +19,12 @@ class DataStreamUtils:
         """`stream` as keyed by `key_selector`, where its topic is already partitioned by that key: key groups are the topic's
         partitions, and nothing is shuffled.
 
+        A step with two inputs (`connect`, `interval_join`) whose inputs are both such streams reads the two topics side by side,
+        as they are, if each is one source's alone and at most map, flat_map, filter and project stand before it, and
+        assign_timestamps_and_watermarks directly behind a source that has no strategy of its own; `kstreampy plan` shows it.
+        They must then have equally many partitions, and be keyed alike. Otherwise the inputs go through topics of the job's
+        own. Once a job has run, a change from one to the other is a `JobError`: it would count all input twice.
+
         The promise that all records of a key are in one partition is the caller's. A topic that a Java producer (or
         kstreampy's sink) keyed with str, bytes or a number by the default partitioner keeps it. State is bound to the
         topic's partitions: their number must not change.

@@ -145,12 +145,12 @@ class IntervalJoined:
             return IntervalJoinOperator(step, uid, spec)
 
         # Modules that have this one below them.
-        from kstreampy.datastream.connected_streams import input_node
+        from kstreampy.datastream.connected_streams import input_nodes
         from kstreampy.datastream.stream import DataStream
 
         node = PairNode(
             "interval_join",
-            (input_node(left), input_node(right)),
+            input_nodes(left, right),
             output_type,
             build=build,
             stateful=True,

@@ -2,15 +2,13 @@
 
 Steps: 1 keep what leads to a sink; 2 give every node a uid that stays when others come and go; 3 every source, and every
 operator on a keyed stream, begins a stage; 4 what follows it up to the next cut is its chain. A source that is not
-Kafka gets a stage that only reads, and the stage behind it.
+Kafka gets a stage that only reads, and the stage behind it. Two sources whose streams meet as they are share one.
 
-Not in here: names and settings of topics (`topic.py`), and how a plan is shown (`explain.py`).
+Not in here: uids (`uid.py`), names and settings of topics (`topic.py`), and how a plan is shown (`explain.py`).
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,14 +33,15 @@ from kstreampy.graph.node import (
     UnionNode,
 )
 from kstreampy.graph.plan import CollectedResult, Link, Plan, Stage, Step, all_links
-from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput
+from kstreampy.graph.side_by_side import pairs_side_by_side
+from kstreampy.graph.source import ConnectorInput, Input, PackedInput, SourcesInput, TopicInput
+from kstreampy.graph.timing import step_with_time
+from kstreampy.graph.uid import check_public_names, require_uids, uids_of
 from kstreampy.operators.connector import ConnectorSource
 from kstreampy.operators.operator import Operator
 from kstreampy.operators.route import EvenRouteOperator, KeyRouteOperator
 from kstreampy.operators.stateless import CoerceOperator, KeyOperator
-from kstreampy.operators.union import UnionOperator
-
-_UID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+from kstreampy.operators.union import PassOperator, UnionOperator
 
 
 def compile_plan(
@@ -63,63 +62,12 @@ def compile_plan(
             "or execute_and_collect()"
         )
     if not derive_uids:
-        _require_uids(nodes)
-    _check_public_names(nodes)
+        require_uids(nodes)
+    check_public_names(nodes)
     drawn = sorted({*graph.nodes, *nodes}, key=lambda node: node.number)
-    uids = _uids(drawn)
+    uids = uids_of(drawn)
     plan = _Compiler(nodes, name, application_id, key_groups, uids, parameters or {}).plan()
     return replace(plan, left_out=tuple(f"{node.kind} {uids[node]!r}" for node in graph.dead_ends()))
-
-
-def _check_public_names(nodes: list[Node]) -> None:
-    """JobError for two queryable states of one name."""
-    public = Counter(node.queryable[0] for node in nodes if isinstance(node, StepNode) and node.queryable is not None)
-    for name, times in public.items():
-        if times > 1:
-            raise JobError(f"{times} queryable states are named {name!r}: a public name is unique in a job")
-
-
-def _require_uids(nodes: list[Node]) -> None:
-    missing = [
-        node.name or node.kind for node in nodes if isinstance(node, StepNode) and node.stateful and not node.uid
-    ]
-    if missing:
-        raise JobError(
-            f"uids are not derived in this job (disable_auto_generated_uids), and these operators have state but no "
-            f"uid: {', '.join(missing)}. Give each one .uid(...)"
-        )
-
-
-def _uids(nodes: list[Node]) -> dict[Node, str]:
-    """A uid for every node: its own, or its kind and its number among those of its kind."""
-    uids: dict[Node, str] = {}
-    taken: dict[str, Node] = {}
-    for node in nodes:
-        if node.uid is None:
-            continue
-        if not _UID.fullmatch(node.uid):
-            raise JobError(
-                f"uid {node.uid!r} of {node.kind}: a uid becomes part of topic names, so it must be 1 to 100 letters, "
-                "digits, '.', '_' or '-'"
-            )
-        if node.uid in taken:
-            raise JobError(
-                f"uid {node.uid!r} is given to two operators, {taken[node.uid].kind} and {node.kind}: make them unique"
-            )
-        taken[node.uid] = node
-        uids[node] = node.uid
-    counts: dict[str, int] = {}
-    for node in nodes:
-        if node.uid is not None:
-            continue
-        while True:
-            counts[node.kind] = counts.get(node.kind, 0) + 1
-            uid = f"{node.kind}-{counts[node.kind]}"
-            if uid not in taken:
-                break
-        uids[node] = uid
-        taken[uid] = node
-    return uids
 
 
 @dataclass
@@ -137,11 +85,21 @@ class _Compiler:
     collected: list[CollectedResult] = field(default_factory=list)
     unions: dict[Node, Link] = field(default_factory=dict)
     """Those of the stage in hand: what follows one is in the stage once, however many branches lead there."""
+    pairs: dict[Node, tuple[SourceNode, ...]] = field(init=False)
+    """Steps with two inputs that read the topics of these sources as they are."""
+
+    def __post_init__(self) -> None:
+        self.pairs = pairs_side_by_side(self.nodes)
 
     def plan(self) -> Plan:
         drafts: list[tuple[Node, Stage]] = []
+        paired = {source for sources in self.pairs.values() for source in sources}
         for node in self.nodes:
-            if isinstance(node, SourceNode):
+            if node in self.pairs:
+                drafts.append((node, self._side_by_side_stage(node)))
+            elif node in paired:
+                continue
+            elif isinstance(node, SourceNode):
                 drafts += [(node, stage) for stage in self._source_stages(node)]
             elif self._begins_stage(node):
                 drafts.append((node, self._cut_stage(node)))
@@ -178,7 +136,7 @@ class _Compiler:
 
     def _begins_stage(self, node: Node) -> bool:
         if isinstance(node, PairNode):
-            return True
+            return node not in self.pairs
         return _is_work(node) and _is_cut(node.inputs[0])
 
     def _source_stages(self, node: SourceNode) -> list[Stage]:
@@ -212,15 +170,27 @@ class _Compiler:
         )
         return [reading, behind]
 
+    def _side_by_side_stage(self, node: Node) -> Stage:
+        """The stage of a step that reads the topics of two sources as they are: a head for each, whose chain leads there."""
+        self.unions = {}
+        heads: list[Link] = []
+        sides: list[Input] = []
+        for source in self.pairs[node]:
+            assert isinstance(source.source, TopicInput), "a source that can be read side by side"
+            label = source.name or self.uids[source]
+            strategy, last = self._timed(source)
+            sides.append(Input(source.source, label, strategy))
+            step = Step(self.uids[source], label, "source", partial(PassOperator, label))
+            heads.append(Link(step, self._chain(last)))
+        assert isinstance(node, PairNode), "a step with two inputs"
+        uid, chain = self.uids[node], tuple(heads)
+        origin = SourcesInput(tuple(sides), node.max_drift_ms)
+        return self._stage(uid, Input(origin, uid), chain, _stateful(chain), None)
+
     def _timed(self, source: SourceNode) -> tuple[WatermarkStrategy | None, Node]:
-        """How time is told on a source, and the node whose followers are its chain. A strategy that is assigned directly
-        behind a source without one, and is all that follows it, becomes the source's own: it then works per partition."""
-        followers = [node for node in self.nodes if source in node.inputs]
-        if len(followers) == 1 and source.strategy in (None, WatermarkStrategy.no_watermarks()):
-            (follower,) = followers
-            if isinstance(follower, StepNode) and follower.strategy is not None and not follower.side_outputs:
-                return follower.strategy, follower
-        return source.strategy, source
+        """How time is told on a source, and the node whose followers are its chain."""
+        step = step_with_time(source, [node for node in self.nodes if source in node.inputs])
+        return (source.strategy, source) if step is None else (step.strategy, step)
 
     def _first_stateful(self, chain: tuple[Link, ...], otherwise: str) -> str:
         """Not one behind a union: other stages may have it too."""
@@ -247,7 +217,7 @@ class _Compiler:
         ]
         for one in inputs:
             self.topics[one.topic] = (one.topic, "packed", self.key_groups)
-        chain = (self._link(node),)
+        chain = tuple(self._in_place(node)) if isinstance(node, KeyNode) else (self._link(node),)
         origin = inputs[0]
         if isinstance(node, PairNode):
             origin = replace(origin, second=inputs[1], max_drift_ms=node.max_drift_ms, is_table=node.is_table)
@@ -309,22 +279,50 @@ class _Compiler:
         """`follower`, as what follows its input number `side`."""
         if isinstance(follower, UnionNode):
             return (self._union(follower),)
-        if isinstance(follower, PairNode):  # nothing says where the records must be
-            return (
+        if follower in self.pairs:
+            return (self._meeting(follower),)
+        if isinstance(follower, PairNode):
+            if isinstance(follower.inputs[side], KeyNode):
+                return ()  # sent there from before the key, see _in_place
+            return (  # nothing says where the records must be
                 self._route(
                     PartitionNode("rebalance", (follower.inputs[side],), route=EvenRouteOperator), follower, side
                 ),
             )
+        if isinstance(follower, KeyNode) and follower.in_place:
+            return tuple(self._in_place(follower))
         if not _is_cut(follower):
             return (self._link(follower),)
         return tuple(self._routes(follower))
+
+    def _in_place(self, node: KeyNode) -> Iterator[Link]:
+        """A stream that is keyed where it lies, and what follows it. To a step with two inputs that reads topics of its own it
+        is sent by that key."""
+        stays = False
+        for user in self.nodes:
+            for side, one in enumerate(user.inputs):
+                if one is node and isinstance(user, PairNode) and user not in self.pairs:
+                    yield self._route(node, user, side)
+                elif one is node:
+                    stays = True
+        if stays:
+            yield self._link(node)
 
     def _union(self, node: UnionNode) -> Link:
         if node not in self.unions:
             uid = self.uids[node]
             label = node.name or uid
-            step = Step(uid, label, node.kind, partial(UnionOperator, label, uid))
-            self.unions[node] = Link(step, self._chain(node))
+            self.unions[node] = Link(Step(uid, label, node.kind, partial(UnionOperator, label, uid)), self._chain(node))
+        return self.unions[node]
+
+    def _meeting(self, node: Node) -> Link:
+        """Where the chains of two sources come into the step that has both as its inputs."""
+        if node not in self.unions:
+            uid = f"{self.uids[node]}~inputs"
+            label = f"inputs of {node.name or self.uids[node]}"
+            self.unions[node] = Link(
+                Step(uid, label, "inputs", partial(UnionOperator, label, uid)), (self._link(node),)
+            )
         return self.unions[node]
 
     def _routes(self, cut: Node) -> Iterator[Link]:

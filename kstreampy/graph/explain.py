@@ -12,7 +12,7 @@ from typing import Any
 from kstreampy.errors import JobError
 from kstreampy.graph import topic as topics
 from kstreampy.graph.plan import Link, Plan, Stage
-from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
+from kstreampy.graph.source import ConnectorInput, Input, PackedInput, SourcesInput, TopicInput
 
 
 def explain(plan: Plan, form: str) -> str:
@@ -60,20 +60,27 @@ def _stage_data(plan: Plan, stage: Stage) -> dict[str, Any]:
 def _input_data(stage: Stage) -> dict[str, Any]:
     origin = stage.input.origin
     if isinstance(origin, TopicInput):
-        return {
-            "kind": "topics",
-            "name": stage.input.name,
-            "topics": _topics_read(origin),
-            "from": origin.starting.kind.value,
-            "to": None if origin.stopping is None else origin.stopping.kind.value,
-        }
+        return _topics_data(stage.input)
+    if isinstance(origin, SourcesInput):
+        return {"kind": "side by side", "sources": [_topics_data(side) for side in origin.sides]}
     if isinstance(origin, PackedInput):
         topics_in = [side.topic for side in origin.sides()]
         fed_by = [sender for side in origin.sides() if side.feeds_back for sender in side.senders]
         data = {"kind": "stage", "topics": topics_in, "from_stages": list(origin.all_senders())}
         return {**data, "fed_back_by": fed_by} if fed_by else data
-    assert isinstance(origin, ConnectorInput), "there are three kinds of input"
+    assert isinstance(origin, ConnectorInput), "there are four kinds of input"
     return {"kind": "connector", "name": stage.input.name, "source": type(origin.source).__name__}
+
+
+def _topics_data(source: Input) -> dict[str, Any]:
+    origin = source.topics
+    return {
+        "kind": "topics",
+        "name": source.name,
+        "topics": _topics_read(origin),
+        "from": origin.starting.kind.value,
+        "to": None if origin.stopping is None else origin.stopping.kind.value,
+    }
 
 
 def _topics_read(origin: TopicInput) -> list[str]:
@@ -125,7 +132,7 @@ def _text(plan: Plan) -> str:
         kept = f", state in {stage['changelog']}" if stage["stateful"] else ""
         kept += f", timers in {stage['timers']}" if stage["timers"] else ""
         lines.append(f"Stage {number}: {stage['name']}  (group {stage['group']}, tasks: {stage['tasks']}{kept})")
-        lines.append(f"  ◄── {_reads(stage['input'])}")
+        lines += [f"  ◄── {_reads(source)}" for source in stage["input"].get("sources", [stage["input"]])]
         for index, link in enumerate(stage["operators"]):
             lines += _branch(link, "  ", last=index == len(stage["operators"]) - 1)
         lines.append("")
@@ -186,12 +193,15 @@ def _edges(
         steps: list[tuple[str, str]] = []
         shown: dict[int, str] = {}
         origin = stage.input.origin
-        if isinstance(origin, TopicInput):
-            sources = [outer(name) for name in _topics_read(origin)]
+        heads: tuple[tuple[Link, ...], ...] = (stage.chain,)
+        if stage.input.sources():
+            sources = [[outer(name) for name in _topics_read(one.topics)] for one in stage.input.sources()]
+            heads = tuple((link,) for link in stage.chain) if len(sources) > 1 else heads
         elif isinstance(origin, PackedInput):
-            sources = [outer(side.topic) for side in origin.sides()]
+            sources = [[outer(side.topic) for side in origin.sides()]]
         else:
-            sources = [outer(f"{type(origin.source).__name__} {stage.input.name}")]
+            assert isinstance(origin, ConnectorInput), "there are four kinds of input"
+            sources = [[outer(f"{type(origin.source).__name__} {stage.input.name}")]]
 
         def walk(
             links: tuple[Link, ...],
@@ -218,7 +228,8 @@ def _edges(
                 for tag_id, following in link.sides:
                     walk(following, [name], tag_id)
 
-        walk(stage.chain, sources)
+        for links, before in zip(heads, sources, strict=True):
+            walk(links, before)
         clusters.append((f"stage{number}", f"stage {stage.uid}", steps))
     return clusters, edges, outside
 

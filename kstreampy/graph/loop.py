@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kstreampy.errors import JobError
 from kstreampy.graph.plan import Stage
-from kstreampy.graph.source import PackedInput, TopicInput
+from kstreampy.graph.source import ConnectorInput, PackedInput
 
 
 def bounded_stages(stages: Sequence[Stage]) -> dict[str, bool]:
@@ -31,9 +31,9 @@ def _reads_to_an_end(stage: Stage) -> bool:
     origin = stage.input.origin
     if isinstance(origin, PackedInput):
         return True
-    if isinstance(origin, TopicInput):
-        return origin.bounded or origin.stopping is not None
-    return origin.source.bounded
+    if isinstance(origin, ConnectorInput):
+        return origin.source.bounded
+    return all(source.topics.bounded or source.topics.stopping is not None for source in stage.input.sources())
 
 
 def loops(stages: Sequence[Stage]) -> dict[str, str]:

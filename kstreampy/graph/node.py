@@ -113,7 +113,8 @@ class UnionNode(Node):
 
 @dataclass(eq=False)
 class PairNode(StepNode):
-    """One operator with two inputs (`operators/pair.py`): it begins a stage that reads a co-partitioned pair of topics."""
+    """One operator with two inputs (`operators/pair.py`): it begins a stage that reads a co-partitioned pair of topics, of the
+    job's own or, where both inputs are keyed in place, of the user's (`side_by_side.py`)."""
 
     max_drift_ms: int | None = None
     """How far the event time of one input may be read ahead of the other's; None: as it comes."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kstreampy.graph.source import Input, TopicInput
-from kstreampy.operators.operator import End, Operator, Split, Tee
+from kstreampy.graph.source import Input, SourcesInput
+from kstreampy.operators.operator import End, Heads, Operator, Split, Tee
 from kstreampy.operators.union import UnionOperator
 
 _WITHOUT_SIDE_OUTPUTS = frozenset({"map", "flat_map", "filter", "project", "typed", "co_map", "co_flat_map"})
@@ -76,6 +76,7 @@ class Stage:
     uid: str
     input: Input
     chain: tuple[Link, ...]
+    """What follows the input; of sources that are read side by side, one link for each."""
     stateful: bool
     bounded: bool
     partitions: int | None
@@ -126,6 +127,8 @@ class Stage:
                 return first
             return operator
 
+        if isinstance(self.input.origin, SourcesInput):
+            return Heads([one(link) for link in self.chain]), made
         return join(self.chain), made
 
 
@@ -170,12 +173,14 @@ class Plan:
     def stage(self, uid: str) -> Stage:
         return next(stage for stage in self.stages if stage.uid == uid)
 
-    def topic_inputs(self) -> list[tuple[Stage, TopicInput]]:
-        return [(stage, stage.input.origin) for stage in self.stages if isinstance(stage.input.origin, TopicInput)]
+    def topic_inputs(self) -> list[Input]:
+        """All that reads topics of the user's."""
+        return [source for stage in self.stages for source in stage.input.sources()]
 
     def bootstrap_servers(self) -> set[str]:
         """What the job's sources name themselves."""
-        return {origin.bootstrap_servers for _, origin in self.topic_inputs() if origin.bootstrap_servers}
+        named = [source.topics.bootstrap_servers for source in self.topic_inputs()]
+        return {servers for servers in named if servers}
 
     def needs_kafka(self) -> bool:
         """Whether it reads or writes topics of the user's."""

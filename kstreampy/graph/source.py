@@ -103,11 +103,33 @@ class ConnectorInput:
 
 
 @dataclass(frozen=True)
+class SourcesInput:
+    """Sources of topics that one stage reads side by side, the same partition of each: what is keyed where it lies needs no
+    topics of the job's own to meet."""
+
+    sides: tuple[Input, ...]
+    max_drift_ms: int | None = None
+    """How far the event time of one side may be read ahead of the other's."""
+
+
+@dataclass(frozen=True)
 class Input:
     """A stage's input and how time is told on it."""
 
-    origin: TopicInput | PackedInput | ConnectorInput
+    origin: TopicInput | PackedInput | ConnectorInput | SourcesInput
     name: str
     strategy: WatermarkStrategy | None = None
     is_table: bool = False
     """Of a global table: each part of it holds no watermark back once it was read to its end."""
+
+    def sources(self) -> tuple[Input, ...]:
+        """Its inputs that are topics of the user's: itself, or those that it reads side by side."""
+        if isinstance(self.origin, SourcesInput):
+            return self.origin.sides
+        return (self,) if isinstance(self.origin, TopicInput) else ()
+
+    @property
+    def topics(self) -> TopicInput:
+        """What is read, of one of `sources()`."""
+        assert isinstance(self.origin, TopicInput), f"{self.name} does not read topics of the user's"
+        return self.origin

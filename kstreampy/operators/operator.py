@@ -1,7 +1,8 @@
 """One step of a chain: takes a batch, hands batches on. Everything an operator may touch is in its `TaskContext`.
 
 In here: `Operator`, how a failed record is named (`failure`), and the structural operators: `Tee` (a stream used more than
-once), `Split` (a step with side outputs) and `End` (nothing follows). The steps themselves are the other modules of this room.
+once), `Split` (a step with side outputs), `Heads` (several sources) and `End` (nothing follows). The steps themselves are the
+other modules of this room.
 """
 
 from __future__ import annotations
@@ -254,6 +255,17 @@ class Split(Tee):
 
     def process(self, batch: Batch) -> None:
         self.main.process(batch)
+
+
+class Heads(Tee):
+    """What a stage begins with that reads several sources side by side: batches of each go in at its own head, time and
+    checkpoints at all."""
+
+    def inputs(self) -> tuple[Operator, ...]:
+        return tuple(self.outs)
+
+    def process(self, batch: Batch) -> None:
+        raise RecordError("a batch of several sources is one source's", step=self.step, index=0)
 
 
 def failure(step: str, error: Exception, index: int, value: object, function: str = "") -> RecordError:

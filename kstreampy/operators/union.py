@@ -1,4 +1,5 @@
-"""Where branches of one stage come together again: everything behind the union is there once, and has one time.
+"""Where branches of one stage come together: everything behind the union is there once, and has one time. What is behind it may
+be a step with two inputs, to each of which one branch leads.
 
 In here: `UnionOperator` and its doors, one per branch. Not in here: unions of streams of several stages, which need no
 operator: what follows is done in each of those stages (`graph/compile.py`).
@@ -31,10 +32,13 @@ class UnionOperator(Operator):
         self._calls: dict[str, int] = {}
 
     def doors(self, count: int) -> list[Operator]:
-        """What each of `count` branches ends with. Asked for once, when it is known what follows."""
+        """What each of `count` branches ends with. Asked for once, when it is known what follows: a step with as many inputs
+        has one of them behind each door."""
         self.branches = count
         self.may_change_values, self.keeps_values = self.out.may_change_values, self.out.keeps_values
-        return [_Door(self, number) for number in range(count)]
+        inputs = self.out.inputs()
+        inputs = inputs * count if len(inputs) == 1 else inputs
+        return [_Door(self, number, inputs[number]) for number in range(count)]
 
     def open(self, context: TaskContext) -> None:
         self.context = context
@@ -42,16 +46,13 @@ class UnionOperator(Operator):
         self.watermark = context.step_watermarks.get(self.uid, context.watermark)
         self.merge = WatermarkMerge(branches, dict.fromkeys(branches, self.watermark))
 
-    def process(self, batch: Batch) -> None:
-        self._in_own_time(lambda: self.out.process(batch))
-
     def heard(self, branch: int, watermark: int, *, idle: bool) -> None:
         """How far a branch is, and whether anything comes from it for now."""
         self.merge.advance(branch, watermark, idle=idle)
         reached = self.merge.current()
         if reached > self.watermark:
             self.watermark = self.context.step_watermarks[self.uid] = reached
-            self._in_own_time(lambda: self.out.advance(reached))
+            self.in_own_time(lambda: self.out.advance(reached))
         is_idle = self.merge.is_idle()
         if is_idle is not self.idle:
             self.idle = is_idle
@@ -62,9 +63,9 @@ class UnionOperator(Operator):
         count = self._calls.get(name, 0) + 1
         self._calls[name] = count % self.branches
         if count == self.branches:
-            self._in_own_time(call)
+            self.in_own_time(call)
 
-    def _in_own_time(self, call: Callable[[], None]) -> None:
+    def in_own_time(self, call: Callable[[], None]) -> None:
         """The steps of a task share their context: what follows sees the union's watermark as the task's."""
         context = self.context
         before = context.watermark
@@ -83,18 +84,19 @@ class UnionOperator(Operator):
 
 
 class _Door(Operator):
-    """The end of one branch."""
+    """The end of one branch; `behind` takes its batches."""
 
-    def __init__(self, union: UnionOperator, number: int) -> None:
+    def __init__(self, union: UnionOperator, number: int, behind: Operator) -> None:
         super().__init__(union.step)
         self.union = union
         self.number = number
+        self.behind = behind
         self.may_change_values, self.keeps_values = union.may_change_values, union.keeps_values
         self.watermark = NO_TIMESTAMP
         self.idle = False
 
     def process(self, batch: Batch) -> None:
-        self.union.process(batch)
+        self.union.in_own_time(lambda: self.behind.process(batch))
 
     def advance(self, watermark: int) -> None:
         self.watermark = watermark

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kstreampy.common.watermark_strategy import WatermarkAlignment
-from kstreampy.graph.source import PackedInput
+from kstreampy.graph.source import PackedInput, SourcesInput
 from kstreampy.runtime.assignment import Assignment
 from kstreampy.runtime.intake import PackedIntake
+from kstreampy.runtime.sources_intake import SourcesIntake
 from kstreampy.runtime.task import Status
 
 
@@ -32,7 +33,8 @@ class Alignment:
         self._pairs: list[Assignment] = []
         for assignment in assignments:
             origin = assignment.layout.stage.input.origin
-            if isinstance(origin, PackedInput) and (origin.max_drift_ms is not None or origin.is_table):
+            is_table = isinstance(origin, PackedInput) and origin.is_table
+            if isinstance(origin, PackedInput | SourcesInput) and (origin.max_drift_ms is not None or is_table):
                 self._pairs.append(assignment)
             strategy = assignment.layout.stage.input.strategy
             if strategy is not None and strategy.alignment is not None:
@@ -42,7 +44,7 @@ class Alignment:
         """Once per turn: a side that is too far ahead of the other is not read on, and one that was so is again."""
         for assignment in self._pairs:
             for task in assignment.running():
-                if task.status is Status.RUNNING and isinstance(task.intake, PackedIntake):
+                if task.status is Status.RUNNING and isinstance(task.intake, PackedIntake | SourcesIntake):
                     ahead = task.intake.ahead()
                     if ahead != task.intake.held:
                         assignment.hold(task, ahead)

@@ -1,7 +1,8 @@
 """How a task takes its input: chunks of messages become batches with a watermark, and the end is noticed.
 
 In here: what every intake does, and those of topics: a user's, and batches from other stages. `make_intake` chooses when the
-task is made. Not in here: sources that are not Kafka (`connector_intake.py`). An intake changes its task's `Progress` and
+task is made. Not in here: sources that are not Kafka (`connector_intake.py`), and several that are read side by side
+(`sources_intake.py`). An intake changes its task's `Progress` and
 nothing else.
 """
 
@@ -14,7 +15,7 @@ from kstreampy.broker.broker import Chunk, TopicPartition
 from kstreampy.errors import JobError, RecordError
 from kstreampy.eventtime.source_watermark import SourceWatermark
 from kstreampy.eventtime.watermark import WatermarkMerge
-from kstreampy.graph.source import ConnectorInput, Input, PackedInput, TopicInput, sender_name, side_of
+from kstreampy.graph.source import ConnectorInput, Input, PackedInput, SourcesInput, TopicInput, sender_name, side_of
 from kstreampy.operators.decode import PackedDecoder, TopicDecoder
 from kstreampy.operators.operator import TaskContext
 from kstreampy.runtime.arrival import Arrival, CaughtUp
@@ -74,8 +75,7 @@ class TopicIntake:
     def __init__(
         self, source: Input, context: TaskContext, partitions: Iterable[TopicPartition], progress: Progress
     ) -> None:
-        origin = source.origin
-        assert isinstance(origin, TopicInput), "made for topics"
+        origin = source.topics
         strategy = source.strategy
         assign = None if strategy is None else strategy.timestamp_assigner
         self.name = source.name
@@ -255,8 +255,11 @@ def make_intake(
     progress: Progress,
 ) -> Intake:
     """The intake for what a stage reads."""
-    from kstreampy.runtime.loop import loop_intake  # which is made of this module's
+    from kstreampy.runtime.loop import loop_intake  # which are made of this module's
+    from kstreampy.runtime.sources_intake import SourcesIntake
 
+    if isinstance(source.origin, SourcesInput):
+        return SourcesIntake(source.origin, context, partitions, progress)
     if isinstance(source.origin, TopicInput):
         return TopicIntake(source, context, partitions, progress)
     if isinstance(source.origin, PackedInput):

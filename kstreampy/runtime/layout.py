@@ -1,7 +1,8 @@
 """The plan laid over a real cluster: which topics and partitions each stage reads, and which task each one belongs to.
 
-In here: describing, creating and checking topics at the start of a worker, in Kafka's terms. Topics are described first
-and created only when missing; a wrong partition count or cleanup policy is refused with what to do.
+In here: describing, creating and checking the job's own topics at the start of a worker, in Kafka's terms. They are described
+first and created only when missing; a wrong partition count or cleanup policy is refused with what to do. Not in here: the
+user's topics (`user_topics.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from kstreampy.broker.broker import Broker, Message, TopicInfo, TopicPartition, 
 from kstreampy.errors import BrokerRefused, JobError, StateCorrupted
 from kstreampy.graph import topic as topics
 from kstreampy.graph.plan import Plan, Stage
-from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput, sender_name
+from kstreampy.graph.source import ConnectorInput, PackedInput, sender_name
+from kstreampy.runtime.user_topics import check_sinks, reads_side_by_side, user_topics
 from kstreampy.state.store import META_KEY
 from kstreampy.state.task_meta import TaskMeta
 
@@ -64,8 +66,8 @@ class Layout:
 
 def lay_out(plan: Plan, broker: Broker) -> Layout:
     """Resolves user topics, creates the job's own, checks them. Raises `JobError` for what does not fit."""
-    read = {stage.uid: _user_topics(stage, origin, broker) for stage, origin in plan.topic_inputs()}
-    _check_sinks(plan, broker)
+    read = {stage.uid: user_topics(stage, broker) for stage in plan.stages if stage.input.sources()}
+    check_sinks(plan, broker)
     counts = {name: _count(name, kind, partitions, plan, read) for name, kind, partitions in plan.internal_topics}
     counts.update(_counts_of_sources(plan, broker))
     infos = _ensure(plan, broker, counts)
@@ -98,10 +100,10 @@ def _stage_layout(
     origin = stage.input.origin
     name = topics.changelog(plan.application_id, stage.uid)
     changelog = infos[name] if stage.stateful else None
-    if isinstance(origin, TopicInput):
+    if stage.input.sources():
         found = read[stage.uid]
         names = tuple(sorted(found))
-        if stage.stateful or len(names) == 1:
+        if reads_side_by_side(stage) or len(names) == 1:
             inputs = tuple(
                 tuple(TopicPartition(name, number) for name in names) for number in range(found[names[0]].partitions)
             )
@@ -112,7 +114,7 @@ def _stage_layout(
         groups = range(infos[origin.topic].partitions)
         inputs = tuple(tuple(TopicPartition(name, number) for name in names) for number in groups)
     else:
-        assert isinstance(origin, ConnectorInput), "there are three kinds of input"
+        assert isinstance(origin, ConnectorInput), "there are four kinds of input"
         assert changelog is not None, "a connector's stage keeps its positions"
         names = (changelog.name,)
         inputs = tuple((TopicPartition(changelog.name, number),) for number in range(changelog.partitions))
@@ -126,51 +128,6 @@ def _delete_retention_ms(names: list[str], broker: Broker) -> int | None:
     """The shortest of these topics'; None when no topic has one."""
     configs = broker.topic_configs(names) if names else {}
     return min((int(found) for c in configs.values() if (found := c.get("delete.retention.ms"))), default=None)
-
-
-def _user_topics(stage: Stage, origin: TopicInput, broker: Broker) -> dict[str, TopicInfo]:
-    """The user's topics that a stage reads. They are never created here."""
-    if origin.pattern is not None:
-        found = broker.topics_matching(origin.pattern)
-        if not found:
-            raise JobError(
-                f"source {stage.input.name!r}: no topic matches {origin.pattern!r}: create one before starting the job"
-            )
-    else:
-        wanted = origin.topics or tuple(sorted({tp.topic for tp in origin.partitions or ()}))
-        found = broker.topics(wanted)
-        missing = [name for name in wanted if name not in found]
-        if missing:
-            raise JobError(
-                f"source {stage.input.name!r}: topic {', '.join(repr(name) for name in missing)} does not exist: "
-                "create it before starting the job, or check the name and the cluster (bootstrap servers)"
-            )
-    for tp in origin.partitions or ():
-        if tp.partition >= found[tp.topic].partitions:
-            raise JobError(
-                f"source {stage.input.name!r}: partition {tp.partition} of {tp.topic!r} does not exist: "
-                f"the topic has {found[tp.topic].partitions}"
-            )
-    counts = {info.partitions for info in found.values()}
-    if stage.stateful and len(counts) > 1:
-        listed = ", ".join(f"{info.name}: {info.partitions}" for info in found.values())
-        raise JobError(
-            f"stage {stage.uid!r} keeps state by the partitions of its input topics, which must be equally many ({listed}): "
-            "use key_by instead of reinterpret_as_keyed_stream, or topics with equal partition counts"
-        )
-    return found
-
-
-def _check_sinks(plan: Plan, broker: Broker) -> None:
-    """Topics that sinks write to must exist, as far as they are known beforehand."""
-    written = {step.writes: step.name for stage in plan.stages for step in stage.steps() if step.writes is not None}
-    there = broker.topics(written)
-    for name, step in written.items():
-        if name not in there:
-            raise JobError(
-                f"sink {step!r}: topic {name!r} does not exist: create it before starting the job, or check the name and the "
-                "cluster (bootstrap servers)"
-            )
 
 
 def _count(name: str, kind: str, partitions: int | None, plan: Plan, read: Mapping[str, dict[str, TopicInfo]]) -> int:

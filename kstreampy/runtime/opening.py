@@ -14,7 +14,8 @@ from functools import partial
 from kstreampy.broker.broker import Position, TopicInfo, TopicPartition
 from kstreampy.errors import JobError
 from kstreampy.eventtime.future import FutureGuard, TimeRules
-from kstreampy.graph.source import ConnectorInput, OffsetKind, Offsets, TopicInput
+from kstreampy.graph import topic as topics
+from kstreampy.graph.source import ConnectorInput, Input, OffsetKind, Offsets
 from kstreampy.operators.operator import Outlet, TaskContext
 from kstreampy.runtime.layout import StageLayout
 from kstreampy.runtime.progress import Progress, has_note, is_finished
@@ -175,6 +176,7 @@ class Opening:
                 f"by {application_id!r}: both derive the same topic names. Use another application id, or another uid"
             )
         progress = Progress.from_meta(meta)
+        self._check_inputs(task, progress)
         self._report_moved(task, progress, offsets)
         return progress
 
@@ -205,28 +207,46 @@ class Opening:
             )
         if isinstance(origin, ConnectorInput):
             progress.positions = dict.fromkeys(task.partitions, 0)
-        elif isinstance(origin, TopicInput):
-            self._begin_topics(task, progress, origin)
+        elif sources := self.layout.stage.input.sources():
+            for source in sources:
+                self._begin_topics(task, progress, source)
         else:
             fresh = [tp for tp in task.partitions if tp not in progress.positions]
             progress.positions.update(self.resources.broker.begin_offsets(fresh))
         return progress
 
-    def _begin_topics(self, task: Task, progress: Progress, origin: TopicInput) -> None:
-        skipped = [tp for tp in task.partitions if origin.partitions is not None and tp not in origin.partitions]
-        read = [tp for tp in task.partitions if tp not in skipped]
+    def _begin_topics(self, task: Task, progress: Progress, source: Input) -> None:
+        origin = source.topics
+        mine = [tp for tp in task.partitions if source is self.layout.stage.input or tp.topic in origin.topics]
+        skipped = [tp for tp in mine if origin.partitions is not None and tp not in origin.partitions]
+        read = [tp for tp in mine if tp not in skipped]
         if origin.stopping is None:
             for tp in read:
                 # Left out by an earlier run, see below, or ended before the first record: it begins only now.
                 if progress.stopping.pop(tp, None) == 0 == progress.positions.get(tp):
                     del progress.positions[tp]
         fresh = [tp for tp in read if tp not in progress.positions]
-        progress.positions.update(self._resolve(origin.starting, fresh, origin))
+        progress.positions.update(self._resolve(origin.starting, fresh, source))
         if origin.stopping is not None:
             without = [tp for tp in read if tp not in progress.stopping]
-            progress.stopping.update(self._resolve(origin.stopping, without, origin))
+            progress.stopping.update(self._resolve(origin.stopping, without, source))
         for tp in skipped:
             progress.stopping[tp] = progress.positions[tp] = 0
+
+    def _check_inputs(self, task: Task, progress: Progress) -> None:
+        """State that was made of the user's topics as they lie does not go on with what other stages send, nor the other way
+        round: all of it would be read once more."""
+        application_id, uid = self.resources.settings.application_id, self.layout.stage.uid
+        sent = {topics.repartition(application_id, uid), *(topics.pair(application_id, uid, side) for side in (0, 1))}
+        before = {tp.topic for tp in progress.positions}
+        now = {tp.topic for tp in task.partitions}
+        if before and sent.isdisjoint(before) is not sent.isdisjoint(now):
+            raise JobError(
+                f"the state of task {task.name} was made of {', '.join(sorted(before))}, and the job reads "
+                f"{', '.join(sorted(now))} now, which would count all of it twice: the inputs of this step were read as they "
+                "lie (reinterpret_as_keyed_stream), and are sent by key now, or the other way round. `kstreampy plan` shows "
+                "which. Draw it as it was, or use another application id"
+            )
 
     def _report_moved(self, task: Task, progress: Progress, offsets: Mapping[TopicPartition, Position]) -> None:
         """Offsets of a stateful task's group are for tools; moving them does not move the task. Our own notes may be behind
@@ -243,7 +263,7 @@ class Opening:
                 )  # fmt: skip
 
     def _resolve(
-        self, offsets: Offsets, partitions: Sequence[TopicPartition], origin: TopicInput
+        self, offsets: Offsets, partitions: Sequence[TopicPartition], source: Input
     ) -> dict[TopicPartition, int]:
         """Offsets initializers against the cluster as it is now."""
         broker = self.resources.broker
@@ -257,14 +277,15 @@ class Opening:
             case OffsetKind.TIMESTAMP:
                 return broker.offsets_at(dict.fromkeys(partitions, offsets.timestamp_ms))
             case OffsetKind.COMMITTED:
-                group = origin.group_id or self.layout.group
+                group = source.topics.group_id or self.layout.group
                 found = {tp: position.offset for tp, position in broker.committed(group, partitions).items()}
-                return self._with_reset(offsets, partitions, found, f"group {group!r} has no offset for")
+                return self._with_reset(
+                    offsets, partitions, found, f"source {source.name!r}: group {group!r} has no offset for"
+                )
             case OffsetKind.GIVEN:
                 found = {tp: offsets.given[tp] for tp in partitions if tp in offsets.given}
-                return self._with_reset(
-                    offsets, partitions, found, "KafkaOffsetsInitializer.offsets names no offset for"
-                )
+                what = f"source {source.name!r}: KafkaOffsetsInitializer.offsets names no offset for"
+                return self._with_reset(offsets, partitions, found, what)
 
     def _with_reset(
         self, offsets: Offsets, partitions: Sequence[TopicPartition], found: Mapping[TopicPartition, int], what: str
@@ -278,7 +299,7 @@ class Opening:
             return {**found, **self.resources.broker.end_offsets(missing)}
         listed = ", ".join(f"{tp.topic}-{tp.partition}" for tp in missing)
         raise JobError(
-            f"source {self.layout.stage.input.name!r}: {what} {listed}, and its reset strategy is NONE: give "
+            f"{what} {listed}, and its reset strategy is NONE: give "
             "KafkaOffsetResetStrategy.EARLIEST or LATEST, or start from earliest()"
         )
 

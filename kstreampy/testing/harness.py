@@ -214,7 +214,8 @@ class JobHarness(Trouble):
 
     def _silences(self) -> set[int]:
         """How long sources are silent before they are found idle, in ms."""
-        strategies = [stage.input.strategy for stage in self._simulation.plan.stages]
+        inputs = [one for stage in self._simulation.plan.stages for one in stage.input.sources() or (stage.input,)]
+        strategies = [one.strategy for one in inputs]
         own = {strategy.idle_timeout_ms or 0 for strategy in strategies if strategy is not None}
         return own | {self._simulation.settings("").idle_timeout_ms or 0}
 

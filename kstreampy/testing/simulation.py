@@ -95,13 +95,14 @@ class Simulation:
 
     def create_topics(self, partitions: int) -> None:
         """The topics of the user's that the plan names, where they are not there."""
-        for stage, source in self.plan.topic_inputs():
+        for read in self.plan.topic_inputs():
+            source = read.topics
             given = {tp.topic: tp.partition + 1 for tp in sorted(source.partitions or ())}
             self.create(dict.fromkeys(source.topics, partitions))
             self.create(given)
             if source.pattern is not None and not self.broker.topics_matching(source.pattern):
                 raise JobError(
-                    f"source {stage.input.name!r} reads topics that match {source.pattern!r}, and there is none: call "
+                    f"source {read.name!r} reads topics that match {source.pattern!r}, and there is none: call "
                     "create_topic(...) before the harness runs"
                 )
         _, written = self.topics_named()
@@ -113,7 +114,7 @@ class Simulation:
 
     def topics_named(self) -> tuple[list[str], list[str]]:
         """The topics of the user's that the job reads, and those that it writes, as far as the plan names them."""
-        reads = {name for _, source in self.plan.topic_inputs() for name in source.topics}
+        reads = {name for source in self.plan.topic_inputs() for name in source.topics.topics}
         writes = {step.writes for stage in self.plan.stages for step in stage.steps() if step.writes is not None}
         return sorted(reads), sorted(writes)
 
@@ -121,7 +122,9 @@ class Simulation:
         """The consumer group of the stage that has this operator, and all partitions that it reads. JobError when none
         has."""
         for layout in lay_out(self.plan, self.broker).stages:
-            names = {layout.stage.uid, layout.stage.input.name, *(step.uid for step in layout.stage.steps())}
+            stage = layout.stage
+            names = {stage.uid, stage.input.name, *(source.name for source in stage.input.sources())}
+            names.update(step.uid for step in stage.steps())
             if uid in names:
                 return layout.group, [tp for inputs in layout.inputs for tp in inputs]
         known = sorted({stage.uid for stage in self.plan.stages})

@@ -75,11 +75,9 @@ def fill(bootstrap: str, job: str, count: int) -> str:
 
 
 def passes(job: str, count: int) -> int:
-    """Records that all stages of the job on kstreampy take together: two stages read the inputs, a third one both; each
-    task has the rules of `broadcast`."""
-    if job == "async":
-        return count
-    return 2 * count + (RULES + PARTITIONS * RULES if job == "broadcast" else 0)
+    """Records that all stages of the job on kstreampy take together: where there are rules, one stage reads each input and a
+    third one both, and each of its tasks has all rules; every other job is one stage."""
+    return 2 * count + RULES + PARTITIONS * RULES if job == "broadcast" else count
 
 
 def check(bootstrap: str, topic: str, job: str, count: int) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from kstreampy.errors import RecordError
 from kstreampy.operators.operator import Operator, TaskContext
+from kstreampy.operators.pair import PairOperator
 from kstreampy.operators.union import UnionOperator
-from kstreampy.serde.batch import MAX_WATERMARK
+from kstreampy.serde.batch import MAX_WATERMARK, Batch
 from tests.unit.operators.standin import NONE, Collecting, FailingAt, batch, context
 
 
@@ -126,3 +127,35 @@ def test_closing_before_it_was_opened() -> None:
     for door in union.doors(2):
         door.close()
     assert out.calls == ["close"]
+
+
+class TwoInputs(PairOperator):
+    """Tells what came by which input, and when."""
+
+    def __init__(self, made: TaskContext) -> None:
+        super().__init__("pair")
+        self.out = Idling()
+        self.made = made
+        self.taken: list[tuple[int, list[object], int]] = []
+
+    def process_first(self, batch: Batch) -> None:
+        self.taken.append((1, batch.values, self.made.watermark))
+
+    def process_second(self, batch: Batch) -> None:
+        self.taken.append((2, batch.values, self.made.watermark))
+
+
+def test_a_step_with_two_inputs_has_one_behind_each_door_and_the_time_of_both() -> None:
+    made = context()
+    pair = TwoInputs(made)
+    union = UnionOperator("inputs", "u")
+    union.out = pair
+    first, second = union.doors(2)
+    union.open(made)
+    first.advance(10)
+    second.process(batch("b"))
+    assert pair.out.calls == []  # type: ignore[attr-defined]
+    second.advance(7)
+    first.process(batch("a"))
+    assert pair.taken == [(2, ["b"], NONE), (1, ["a"], 7)]
+    assert pair.out.calls == [("advance", 7)]  # type: ignore[attr-defined]
