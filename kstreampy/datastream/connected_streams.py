@@ -113,9 +113,9 @@ class ConnectedStreams:
         of one until the other comes stays small, for example when a job starts far back.
 
         An input that is idle or at its end is not waited for; one that is not and has no watermarks holds the other for good.
-        The bound is exceeded by one batch of the stage before at most (1,000 records), or, where the inputs are topics that
-        are read as they lie, by what comes within a watermark interval. What is fetched beyond it is fetched
-        again later, so a drift of less than some such batches costs speed. ValueError for a negative drift. (Not in Flink.)
+        The bound is exceeded by one batch at most (1,000 records, 500 of topics that are read as they lie). What is fetched
+        beyond it is fetched again later, so a drift of less than some such batches costs speed, and one of many of them saves
+        more than it costs. ValueError for a negative drift. (Not in Flink.)
         """
         max_drift_ms = to_millis(max_drift)
         if max_drift_ms < 0:

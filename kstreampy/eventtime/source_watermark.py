@@ -60,6 +60,13 @@ class SourceWatermark(Generic[K]):
             watermark.probe(now_ms, lambda partition=partition: caught_up(partition), periodic=self._rules.periodic)  # type: ignore[misc]
             self._merge.advance(partition, watermark.watermark, idle=watermark.idle)
 
+    def ask(self, partition: K) -> None:
+        """The generator of one partition is asked now; nothing where watermarks are not periodic."""
+        if self._rules.periodic:
+            watermark = self._partitions[partition]
+            watermark.ask()
+            self._merge.advance(partition, watermark.watermark, idle=watermark.idle)
+
     def emit_last(self) -> None:
         """The input has ended: generators are asked once more, whatever the settings. (Nothing comes of it behind the last
         watermark, which is sent before.)"""

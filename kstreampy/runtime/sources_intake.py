@@ -53,8 +53,10 @@ class SourcesIntake:
         number = self.side_of[tp]
         for batch, coordinate, _ in self.sides[number].take(chunk):
             yield Arrival(batch, coordinate, number)
+        if self.max_drift_ms is not None:
+            self.sides[number].time.ask(tp)  # so that the drift is seen now, not at the watermark interval
         self._hear(number)
-        if self.max_drift_ms is not None and tp in self.ahead():
+        if tp in self.ahead():
             self.held |= {tp}
 
     def _hear(self, number: int) -> None:

@@ -99,7 +99,8 @@ def as_they_lie(stream: DataStream) -> KeyedStream:
 
 def join(lefts: DataStream, rights: DataStream) -> DataStream:
     joined = as_they_lie(lefts).interval_join(as_they_lie(rights))
-    return joined.between(Duration.of_millis(0), Duration.of_millis(WITHIN_MS)).process(Pair())
+    near = joined.between(Duration.of_millis(0), Duration.of_millis(WITHIN_MS))
+    return near.align_by_time(Duration.of_millis(2 * WITHIN_MS)).process(Pair())  # as Quix Streams reads, too
 
 
 def coprocess(lefts: DataStream, rights: DataStream) -> DataStream:

@@ -12,6 +12,7 @@ from kstreampy.broker.memory.log import StoredMessage
 from kstreampy.common import WatermarkStrategy
 from kstreampy.common.watermark_generator import WatermarkGenerator, WatermarkOutput
 from kstreampy.errors import RecordError
+from kstreampy.eventtime.future import TimeRules
 from kstreampy.graph.source import Input, OffsetKind, Offsets, SourcesInput, TopicInput
 from kstreampy.runtime.intake import make_intake
 from kstreampy.runtime.progress import Progress
@@ -304,13 +305,29 @@ class TestAligned:
         sides.intake.held = sides.intake.ahead()
         assert sides.take(ORDERS, 49, offset=2) == [(0, 1, 49)]
 
-    def test_it_is_held_at_the_watermark_interval_where_time_is_told_then(self) -> None:
+    def test_it_is_held_at_once_also_where_time_is_told_at_intervals(self) -> None:
         sides = Sides(drift=10, topics=("orders",))
         sides.take(PAYMENTS, 1)
+        sides.take(ORDERS, 11)
+        assert sides.intake.held == {PAYMENTS}  # which came first, when the other had no time yet
+        sides.intake.held = sides.intake.ahead()
+        assert sides.intake.held == frozenset()
+        sides.take(ORDERS, 12, offset=1)
+        assert sides.intake.held == {ORDERS}
+
+    def test_time_that_is_told_at_intervals_waits_for_them_without_a_bound(self) -> None:
+        sides = Sides(topics=("orders",))
+        sides.take(PAYMENTS, 1)
         sides.take(ORDERS, 100)
-        assert sides.intake.ahead() == frozenset()
+        assert sides.intake.watermark() == NO_TIMESTAMP
         sides.probe()
-        assert sides.intake.ahead() == {ORDERS}
+        assert sides.intake.watermark() == 0
+
+    def test_generators_are_not_asked_where_watermarks_are_not_periodic(self) -> None:
+        sides = Sides(drift=10, topics=("orders",), time=TimeRules(periodic=False))
+        sides.take(PAYMENTS, 1)
+        sides.take(ORDERS, 100)
+        assert sides.intake.watermark() == NO_TIMESTAMP
 
     def test_all_topics_of_a_side_are_held(self) -> None:
         sides = Sides(drift=10, strategies=(AT_ONCE, AT_ONCE))
