@@ -176,8 +176,7 @@ class IntervalJoinOperator(PairOperator):
         soonest = self.watermark - own.last_ms
         known: dict[int, _Place] = {}
         at: int | None = None
-        add, partners = None, []
-        mixed = other.cache.is_mixed
+        add, partners, mixed = None, [], False
         for index in places:
             stamp = stamps[index]
             if stamp >> exponent != at:
@@ -186,6 +185,7 @@ class IntervalJoinOperator(PairOperator):
                 if place is None:
                     place = known[at] = self._place(at, batch, places, own, other)
                 add, partners = place.mine.add, [partner.entries.get for partner in place.partners]
+                mixed = other.cache.is_mixed
             key = keys[index]
             if keeps_all or stamp >= soonest:
                 add(key, stamp, values[index])  # type: ignore[misc]  # set in the first round
