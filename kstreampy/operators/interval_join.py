@@ -15,7 +15,7 @@ time - lower. It is then freed with its slice of time, whose length is a quarter
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 
 from kstreampy.common.output_tag import OutputTag
@@ -33,7 +33,7 @@ from kstreampy.serde.batch import NO_TIMESTAMP, Batch
 from kstreampy.state.handle import KeyScope
 from kstreampy.state.keyed import KeyedState
 from kstreampy.state.kind import timeline_cache
-from kstreampy.state.slice import Row, Slice, rows_between
+from kstreampy.state.slice import Row, Slice, number_behind, rows_between
 from kstreampy.state.timeline import TimelineCache
 
 _SHORTEST_MS = 32
@@ -74,7 +74,9 @@ class _Place:
     """Where the elements of one slice go, and where their partners may be: good for one batch."""
 
     mine: Slice
-    partners: list[Slice] = field(default_factory=list)
+    partners: list[Slice]
+    twins: list[Slice]
+    """Slices of another length with elements of the same times, from before the bounds were changed."""
 
 
 class IntervalJoinOperator(PairOperator):
@@ -176,7 +178,7 @@ class IntervalJoinOperator(PairOperator):
         soonest = self.watermark - own.last_ms
         known: dict[int, _Place] = {}
         at: int | None = None
-        add, partners, mixed = None, [], False
+        add, partners, twins, mixed = None, [], [], False
         for index in places:
             stamp = stamps[index]
             if stamp >> exponent != at:
@@ -185,10 +187,11 @@ class IntervalJoinOperator(PairOperator):
                 if place is None:
                     place = known[at] = self._place(at, batch, places, own, other)
                 add, partners = place.mine.add, [partner.entries.get for partner in place.partners]
-                mixed = other.cache.is_mixed
+                twins, mixed = place.twins, other.cache.is_mixed
             key = keys[index]
             if keeps_all or stamp >= soonest:
-                add(key, stamp, values[index])  # type: ignore[misc]  # set in the first round
+                number = number_behind(twins, key, stamp) if twins else 0
+                add(key, stamp, values[index], number)  # type: ignore[misc]  # set in the first round
             rows: list[Row] | None = None
             for find in partners:
                 more = find(key)
@@ -196,7 +199,7 @@ class IntervalJoinOperator(PairOperator):
                     rows = more if rows is None else rows + more
             if rows is not None:
                 if mixed:
-                    rows = sorted(rows, key=itemgetter(0))
+                    rows = sorted(rows, key=itemgetter(0, 1))
                 near = rows_between(rows, stamp + own.first_ms, stamp + own.last_ms)
                 if near:
                     self._meet(index, batch, own, near)
@@ -205,14 +208,16 @@ class IntervalJoinOperator(PairOperator):
         exponent = self.exponent
         mine = own.cache.slice(at)
         partners = other.cache.around(mine.begin + own.first_ms, mine.end + own.last_ms)
+        twins = [slice_ for slice_ in own.cache.around(mine.begin, mine.end - 1) if slice_ is not mine]
         unread = [partner for partner in partners if not partner.complete]
-        if unread or not mine.complete:
+        if unread or twins or not mine.complete:
             keys, stamps = batch.keys or [], batch.timestamps
             here = {keys[index] for index in places if stamps[index] >> exponent == at}
-            own.cache.read(mine, here)
+            for slice_ in (mine, *twins):
+                own.cache.read(slice_, here)
             for partner in unread:
                 other.cache.read(partner, here)
-        return _Place(mine, partners)
+        return _Place(mine, partners, twins)
 
     def _meet(self, index: int, batch: Batch, own: _Side, partners: list[Row]) -> None:
         """Hands the element and each of its partners to the function, as copies where they could be changed."""

@@ -35,10 +35,11 @@ class Slice:
         self.complete = complete
         """All there is of the slice is in `entries`."""
 
-    def add(self, token: Token, time_ms: int, value: Any) -> None:
-        """The rows of the token must be in `entries`, unless it has none (`TimelineCache.read`)."""
+    def add(self, token: Token, time_ms: int, value: Any, number: int = 0) -> None:
+        """The rows of the token must be in `entries`, unless it has none (`TimelineCache.read`). `number` is the least that
+        the row may have: greater than those of its key and time in slices of another length."""
         rows = self.entries.get(token)
-        row: Row = (time_ms, 0, value)
+        row: Row = (time_ms, number, value)
         if not rows:
             self.entries[token] = [row]
         elif rows[-1][0] < time_ms:
@@ -46,9 +47,15 @@ class Slice:
         else:
             at = bisect_left(rows, (time_ms + 1, -1, None))
             if at and rows[at - 1][0] == time_ms:
-                row = (time_ms, rows[at - 1][1] + 1, value)
+                row = (time_ms, max(rows[at - 1][1] + 1, number), value)
             rows.insert(at, row)
         self.new.append((token, row))
+
+
+def number_behind(slices: list[Slice], token: Token, time_ms: int) -> int:
+    """The number of a row that comes behind all of this key and time in these slices."""
+    rows = [row for slice_ in slices for row in slice_.entries.get(token, ())]
+    return max([number + 1 for time, number, _ in rows if time == time_ms], default=0)
 
 
 def rows_between(rows: list[Row], first_ms: int, last_ms: int) -> list[Row]:
