@@ -12,6 +12,7 @@ changed by one of them only; `Element.done` is set last.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from kstreampy.errors import KStreamError
 from kstreampy.operators.async_function import AsyncFunction, AsyncFunctionDescriptor
 from kstreampy.operators.async_loop import LoopThread, cancelled, join_loop, leave_loop
 from kstreampy.operators.async_retry import NoRetryStrategy, Retry
-from kstreampy.operators.function import settle
+from kstreampy.operators.function import detached, settle
 
 if TYPE_CHECKING:
     from kstreampy.operators.async_order import Section
@@ -91,6 +92,8 @@ class Flight:
         self._late: set[asyncio.Task[None]] = set()
         """Of calls that took too long and are being cancelled."""
         self._timer: asyncio.TimerHandle | None = None
+        self._context = contextvars.copy_context()
+        """Every call begins in a copy of this one, so that none sees what the call before it has set."""
         self._closed = False
         self._bell = threading.Lock()
         self._bell.acquire()
@@ -170,7 +173,8 @@ class Flight:
         room = self._room()
         if room <= 0 or not waiting:
             return
-        loop, running = self.loop, self.running
+        loop, running, context = self.loop, self.running, self._context
+        create_task = loop.create_task
         deadline = loop.time() + self.timeout_s
         while waiting and room > 0:
             room -= 1
@@ -179,7 +183,7 @@ class Flight:
             element.number = self.begun
             self.begun += 1
             running[element] = None
-            element.task = loop.create_task(self._call(element))
+            element.task = context.copy().run(create_task, self._call(element))
         if self._timer is None and self.timeout_s > 0:
             self._timer = loop.call_at(next(iter(running)).deadline, self._expire)
 
@@ -216,8 +220,9 @@ class Flight:
         if element.done or self._closed:
             return
         try:
-            if type(results) is list and len(results) == 1 and type(results[0]) in IMMUTABLE_TYPES:
-                element.results = results.copy()
+            if type(results) is list and len(results) == 1 and type(results[0]) is not tuple:
+                result = results[0]
+                element.results = [result if type(result) in IMMUTABLE_TYPES else detached(result)]
             else:
                 settle(self._listed(results), element.results.append)
         except BaseException as error:

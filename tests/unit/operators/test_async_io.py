@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import sys
 import threading
 import time
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -744,6 +746,39 @@ def test_timers_are_precise() -> None:
     with asking(Quick()) as (operator, out):
         ask(operator, batch(1))
         assert 0.0003 <= out.values[0] < 0.001
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has timer slack")
+def test_waits_of_the_loop_end_when_they_should_and_no_other_thread_is_changed() -> None:
+    prctl, get_timer_slack = ctypes.CDLL(None).prctl, 30
+
+    class Slack(AsyncFunction):
+        async def async_invoke(self, value: Any) -> list[int]:
+            return [prctl(get_timer_slack, 0, 0, 0, 0)]
+
+    before = prctl(get_timer_slack, 0, 0, 0, 0)
+    with asking(Slack()) as (operator, out):
+        ask(operator, batch(1))
+        assert out.values == [1_000]
+    assert prctl(get_timer_slack, 0, 0, 0, 0) == before
+
+
+def test_every_call_is_a_task_with_a_context_of_its_own() -> None:
+    mark: ContextVar[Any] = ContextVar("mark", default=None)
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    class Marking(AsyncFunction):
+        async def async_invoke(self, value: Any) -> list[Any]:
+            before = mark.get()
+            mark.set(value)
+            tasks.append(asyncio.current_task())
+            await asyncio.sleep(0)
+            return [before]
+
+    with asking(Marking(), capacity=2) as (operator, out):
+        ask(operator, batch(*range(10)))
+        assert out.values == [None] * 10
+        assert len(set(tasks)) == 10
 
 
 def test_the_interpreter_is_left_as_it_was() -> None:
