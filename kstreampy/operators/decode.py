@@ -51,9 +51,9 @@ class TopicDecoder:
             timestamps = [NO_TIMESTAMP if stamp < 0 else stamp for stamp in timestamps]
         if self.assign_timestamp is not None:
             timestamps = assigned(self.step, self.assign_timestamp, values, timestamps)
-        headers: list[Headers | None] | None = list(map(kind.headers, messages))
-        if not any(headers or ()):
-            headers = None
+        headers: list[Headers | None] | None = None
+        if any(map(kind.headers, messages)):
+            headers = list(map(kind.headers, messages))
         return Batch(values, timestamps, None, headers)
 
     def _values(self, messages: Sequence[RawMessage], kind: type[RawMessage]) -> list[Any]:
@@ -63,7 +63,7 @@ class TopicDecoder:
             if decode is not None:
                 data = list(map(kind.value, messages))
                 remaining = iter(data)
-                if None in data:
+                if not all(data) and None in data:  # the first is quicker, and false for empty ones too
                     return [None if value is None else decode(value) for value in remaining]
                 values = list(map(decode, remaining))
                 if len(values) < len(data):  # map takes a decoder's StopIteration for the end

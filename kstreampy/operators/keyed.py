@@ -81,7 +81,7 @@ class RollingOperator(Operator):
         except Exception as error:
             index = len(results)
             raise failure(self.step, error, index, batch.values[index]) from error
-        cache.dirty.update(keys)
+        cache.touch(keys)
         if self.out.may_change_values and not share_nothing(results):
             results = [copy_value(result) for result in results]  # a later step must not reach what is kept
         self.out.process(Batch(results, batch.timestamps, keys, batch.headers))
@@ -204,7 +204,7 @@ class ReduceOperator(FunctionOperator):
         except Exception as error:
             index = len(results)
             raise failure(self.step, error, index, batch.values[index], self.where) from error
-        self.cache.dirty.update(keys)
+        self.cache.touch(keys)
         self.out.process(Batch(results, batch.timestamps, keys, batch.headers))
 
     def _reduce(self, keys: list[Token], values: list[Any], emit: Callable[[Any], None]) -> None:

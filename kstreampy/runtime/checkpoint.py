@@ -39,6 +39,7 @@ from kstreampy.state.task_timer import timers_log_key
 _log = logging.getLogger(__name__)
 
 _PURGE_INTERVAL_S = 30.0
+_SIZE_INTERVAL_S = 0.01
 _AGE_INTERVAL_MS = 600_000
 
 
@@ -65,17 +66,24 @@ class Checkpoint:
         self.producer = producer
         self.dirty_bytes = dirty_bytes
         self.interval_s = interval_s
-        self.last = self.last_purge = resources.monotonic()
+        self.last = self.last_purge = self.last_sized = resources.monotonic()
         self.next_id = 1
         self.purging = True
         if resources.exactly_once:
             producer.begin()
 
     def due(self, assignments: Sequence[Assignment]) -> bool:
-        if self.resources.monotonic() - self.last >= self.interval_s:
+        """Asked once per turn; how much is dirty is looked at now and then."""
+        now = self.resources.monotonic()
+        if now - self.last >= self.interval_s:
             return True
-        if any(task.is_urgent for assignment in assignments for task in assignment.running()):
-            return True
+        for assignment in assignments:
+            for task in assignment.tasks.values():
+                if task.is_urgent and task.has_begun():
+                    return True
+        if now - self.last_sized < _SIZE_INTERVAL_S:
+            return False
+        self.last_sized = now
         return sum(
             task.state.dirty_bytes() for a in assignments for task in a.running() if task.state is not None
         ) >= self.dirty_bytes  # fmt: skip

@@ -10,7 +10,7 @@ How an operator uses it, once per batch:
     entries = cache.entries          # after each load: eviction puts another dict in its place
     value = entries.get(token)       # None: there is none
     entries[token] = new             # None: remove it
-    cache.dirty.update(tokens)       # all tokens that were set
+    cache.touch(tokens)              # all tokens that were set
 
 Entries move between two generations. What `load` finds only in the old one it moves to the young one, so that
 the old one's entries are those not used of late; they go first, oldest first. This approximates LRU without
@@ -128,6 +128,12 @@ class ValueCache:
             self.load((token,))
             return self.entries[token]
         return value
+
+    def touch(self, tokens: Iterable[Token]) -> None:
+        """These tokens were set in `entries`. Between checkpoints a busy key space soon is dirty as a whole: then there is
+        nothing to add."""
+        if len(self.dirty) < len(self.entries):
+            self.dirty.update(tokens)
 
     def tokens(self) -> Iterator[Token]:
         """The tokens that have a value, in no particular order, each once: memory's first, then those that only the store

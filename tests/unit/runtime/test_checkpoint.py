@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ class TestTogether:
             assert worker.driver is not None
             worker.driver.checkpoint.dirty_bytes = 1
             feed(scene, "u:1")
+            time.sleep(0.02)  # how much is dirty is not looked at in every turn
             worker.turn(commit=False)
             assert scene.by_key() == {"u": ["1"]}
 

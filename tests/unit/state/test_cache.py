@@ -43,7 +43,7 @@ def commit(cache: ValueCache, store: MemoryStore) -> list[Entry]:
 def put(cache: ValueCache, values: dict[Any, Any]) -> None:
     cache.load(values)
     cache.entries.update(values)
-    cache.dirty.update(values)
+    cache.touch(values)
 
 
 AWKWARD_KEYS: list[Any] = [
@@ -152,6 +152,24 @@ def test_updates_of_a_key_are_one_entry_and_encoding_changes_nothing() -> None:
     assert cache.encode_dirty() == first
     commit(cache, store)
     assert cache.encode_dirty() == []
+
+
+def test_what_was_touched_is_dirty_also_when_all_else_was() -> None:
+    store = MemoryStore()
+    cache = ValueCache("s", codec, store, complete=True)
+    for values, dirty in (
+        ({"a": 1, "b": 1}, {"a", "b"}),
+        ({"a": 2, "b": 2}, {"a", "b"}),
+        ({"b": 3, "c": 3}, {"a", "b", "c"}),
+    ):
+        put(cache, values)
+        assert cache.dirty == dirty
+    commit(cache, store)
+    assert cache.dirty == set()
+    put(cache, {"b": 4})
+    assert cache.dirty == {"b"}
+    put(cache, {"a": 5, "b": 5, "c": 5})
+    assert cache.dirty == {"a", "b", "c"}
 
 
 def test_after_eviction_values_come_back_and_misses_are_read_again() -> None:
