@@ -29,6 +29,7 @@ from kstreampy.state.store import Entry, Store
 from kstreampy.state.stored_type import merged, shown_type
 from kstreampy.state.task_meta import LocalMeta
 from kstreampy.state.task_timer import TIMERS_META_KEY, TaskTimers
+from kstreampy.state.timeline import TimelineCache
 from kstreampy.state.timer import Timers
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 C = TypeVar("C", bound=Cache)
 
 _TTL_TOO = " (of another kind, or once with a TTL and once without)"
-_MOST_BEHIND = 20_000
+_MOST_BEHIND = 30_000
 """Entries that may wait in memory for the store."""
 
 
@@ -62,6 +63,7 @@ class KeyedState:
         self._written_at_ms: int | None = None
         self._caches: dict[str, Cache] = {}
         self._sweeping: list[Sweeping] = []
+        self._timelines: list[TimelineCache] = []
         self._types: dict[str, str] = {}
         self._declared: dict[str, str] = {}
         self._void: set[bytes] = set()
@@ -134,6 +136,8 @@ class KeyedState:
         self._caches[name] = made
         if isinstance(made, Sweeping):
             self._sweeping.append(made)
+        if isinstance(made, TimelineCache):
+            self._timelines.append(made)
         self._types[name] = text
         self._declared[name] = type_description
         return made
@@ -174,8 +178,12 @@ class KeyedState:
         """The changelog has the entries: now the store gets them, with the meta record (at once, or with those of the next
         checkpoints, see `write_behind_ms`), and the caches shrink to their allowance. `OSError` when the disk refuses:
         the store is then behind the changelog by what its own meta record says."""
-        self._behind.update(dirty.entries)
-        self._behind.update(dirty.timers)
+        behind = self._behind
+        unseen = [key for timeline in self._timelines for key in timeline.removed if behind.get(key) is not None]
+        behind.update(dirty.entries)
+        behind.update(dirty.timers)
+        for key in unseen:  # the store never had it
+            del behind[key]
         if timers_meta is not None:
             self._behind[TIMERS_META_KEY] = timers_meta.encode()
         self._local_meta = local_meta
@@ -183,7 +191,7 @@ class KeyedState:
         if self._written_at_ms is None:
             self._written_at_ms = local_meta.synced_at_ms
         waited_ms = abs(local_meta.synced_at_ms - self._written_at_ms)
-        if waited_ms >= self._write_behind_ms or len(self._behind) >= _MOST_BEHIND:
+        if self._void or waited_ms >= self._write_behind_ms or len(behind) >= _MOST_BEHIND:
             self._write_out()
         self._void.clear()
         for cache in self._caches.values():

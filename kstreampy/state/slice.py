@@ -18,7 +18,7 @@ Row = tuple[int, int, Any]
 class Slice:
     """The elements of one slice of time: those of a key in the order of time, equal times as they came."""
 
-    __slots__ = ("begin", "complete", "counted", "end", "entries", "exponent", "new", "stored")
+    __slots__ = ("begin", "complete", "counted", "end", "entries", "exponent", "new", "stored", "written")
 
     def __init__(self, number: int, exponent: int, *, complete: bool) -> None:
         self.exponent = exponent
@@ -29,11 +29,13 @@ class Slice:
         self.new: list[tuple[Token, Row]] = []
         """Rows that are in no checkpoint yet."""
         self.stored = 0
-        """How many rows in `entries` have an entry in the changelog, and so leave a tombstone."""
+        """How many rows in `entries` have an entry in the changelog."""
+        self.written: list[bytes] = []
+        """The keys of entries in the changelog, which leave tombstones; while `complete`, of all of them."""
         self.counted = 0
         """How many keys of `entries` its cache has counted."""
         self.complete = complete
-        """All there is of the slice is in `entries`."""
+        """All there is of the slice is in `entries`; the store knows the keys of what is not."""
 
     def add(self, token: Token, time_ms: int, value: Any, number: int = 0) -> None:
         """The rows of the token must be in `entries`, unless it has none (`TimelineCache.read`). `number` is the least that

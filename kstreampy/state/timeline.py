@@ -16,7 +16,7 @@ apart, in the order in which they came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 from struct import Struct
@@ -85,6 +85,8 @@ class TimelineCache:
         self._found = complete
         self._removed: set[bytes] = set()
         self._keys = _PrefixedKeys()
+        self._encoded: list[tuple[Slice, list[bytes]]] = []
+        """The keys of new rows of each slice, as `encode_dirty` gave them."""
         self._changed: dict[int, Slice] = {}
         """Those that were asked for since the last commit, and so may have new rows; by number."""
         self._rows_held = self._keys_held = 0
@@ -138,6 +140,11 @@ class TimelineCache:
         self._keys_held += len(slice_.entries) - slice_.counted
         slice_.counted = len(slice_.entries)
 
+    @property
+    def removed(self) -> Collection[bytes]:
+        """The keys of entries that are to be removed. Each was written once, and is never written again."""
+        return self._removed
+
     def drop(self, until_ms: int) -> None:
         """Frees the slices of which all times are before `until_ms`."""
         if not self._found:
@@ -155,18 +162,11 @@ class TimelineCache:
             else:
                 self._others.remove(slice_)
 
-    def _stored_keys(self, slice_: Slice) -> Iterator[bytes]:
-        if slice_.stored:
-            new = {(token, row[0], row[1]) for token, row in slice_.new}
-            prefix, pack, known = self._slice_prefix(slice_), _PLACE.pack, self._keys
-            for token, rows in slice_.entries.items():
-                of_token = prefix + known[token]
-                for row in rows:
-                    if not new or (token, row[0], row[1]) not in new:
-                        yield of_token + pack(row[0] + _SIGN, row[1])
-        if not slice_.complete:
-            with self._store.scan(self._slice_prefix(slice_)) as found:
-                yield from [key for key, _ in found]
+    def _stored_keys(self, slice_: Slice) -> list[bytes]:
+        if slice_.complete:
+            return slice_.written
+        with self._store.scan(self._slice_prefix(slice_)) as found:
+            return slice_.written + [key for key, _ in found]
 
     # Slices and their entries.
 
@@ -193,6 +193,7 @@ class TimelineCache:
             slice_ = slices.get(place) or self._slice_at(key, complete=True)
             slices[place] = slice_
             slice_.entries.setdefault(token, []).append(row)
+            slice_.written.append(key)
             slice_.stored += 1
         for slice_ in slices.values():
             self._rows_held += slice_.stored
@@ -256,12 +257,15 @@ class TimelineCache:
         tokens: list[Token] = []
         keys: list[bytes] = []
         values: list[Any] = []
+        self._encoded = []
         for slice_ in self._changed.values():
             if slice_.new:
                 prefix, pack, known = self._slice_prefix(slice_), _PLACE.pack, self._keys
                 tokens += [token for token, _ in slice_.new]
                 values += [row[2] for _, row in slice_.new]
-                keys += [prefix + known[token] + pack(row[0] + _SIGN, row[1]) for token, row in slice_.new]
+                here = [prefix + known[token] + pack(row[0] + _SIGN, row[1]) for token, row in slice_.new]
+                self._encoded.append((slice_, here))
+                keys += here
         if tokens:
             written = encode_entries(self.name, self._codec, tokens, keys, values, _ABSENT, self._max_value_bytes)
             self._written_bytes = sum([len(key) + len(data or b"") for key, data in written]) / len(written)
@@ -271,12 +275,14 @@ class TimelineCache:
     def committed(self) -> None:
         """The entries that `encode_dirty` gave are in the store; nothing was set since."""
         sample: list[tuple[Token, Row]] = []
+        for slice_, keys in self._encoded:
+            sample = sample or slice_.new[-_SAMPLE:]
+            slice_.written += keys
+            slice_.stored += len(keys)
+            self._rows_held += len(keys)
+            slice_.new = []
+        self._encoded = []
         for slice_ in self._changed.values():
-            if slice_.new:
-                sample = sample or slice_.new[-_SAMPLE:]
-                slice_.stored += len(slice_.new)
-                self._rows_held += len(slice_.new)
-                slice_.new = []
             self._count_keys(slice_)
         self._changed = {}
         if sample:
@@ -334,6 +340,7 @@ class TimelineCache:
             slice_.entries = dict(islice(slice_.entries.items(), count, None))
             slice_.stored -= rows
             slice_.complete = False
+            slice_.written = []
             self._rows_held -= rows
             self._count_keys(slice_)
         return freed
@@ -345,6 +352,7 @@ class TimelineCache:
         self._ends = []
         self._found = complete
         self._removed = set()
+        self._encoded = []
         self._changed = {}
         self._rows_held = self._keys_held = 0
         self._sample_dirty_at = 1

@@ -136,3 +136,69 @@ def test_entries_that_are_none() -> None:
     _, again = opened(store)
     with pytest.raises(JobError, match="what is stored for key 'k' cannot be read"):
         again.around(0, 100)
+
+
+class Noting(Kept):
+    """Notes the keys of every write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[tuple[bytes, bytes | None]] = []
+
+    def write(self, entries: Any, meta: bytes | None) -> None:
+        entries = list(entries)
+        self.noted += entries
+        super().write(entries, meta)
+
+
+def lived_and_died(*, written_between: bool) -> tuple[Noting, KeyedState, int]:
+    """Two elements are committed, and one of them is removed with the next commit, while both wait for the store or after
+    they went there. Also tells how many entries each commit gave the changelog."""
+    store = Noting()
+    state = KeyedState(store, CacheBudget(1 << 20), write_behind_ms=10**9)
+    cache = timeline_cache(state, "rows", None, 6)
+    cache.slice(0).add("k", 5, "gone")
+    cache.slice(1).add("k", 70, "kept")
+    commit(state)
+    if written_between:
+        state.discard()  # writes out what waits
+    cache.drop(64)
+    tombstones = [key for key, data in state.take_dirty().entries if data is None]
+    commit(state)
+    return store, state, len(tombstones)
+
+
+def test_an_element_that_the_store_never_had_leaves_nothing_there() -> None:
+    store, state, tombstones = lived_and_died(written_between=False)
+    assert tombstones == 1  # for the changelog, which has it
+    assert store.noted == []
+    assert [data is None for data in state.behind.values()] == [False]
+    state.discard()
+    assert [data is None for _, data in store.noted] == [False]
+
+
+def test_one_that_the_store_has_is_removed_there() -> None:
+    store, state, tombstones = lived_and_died(written_between=True)
+    assert tombstones == 1
+    state.discard()
+    assert [data is None for _, data in store.noted] == [False, False, True]
+    _, again = opened(store)
+    assert [slice_.entries for slice_ in again.around(0, 100)] == [{"k": [(70, 0, "kept")]}]
+
+
+def test_what_an_unfinished_checkpoint_wrote_goes_to_the_store_at_once() -> None:
+    """It has the same keys as what the store has already, so its removal must reach the store too."""
+    store = Noting()
+    state, cache = opened(store)
+    cache.slice(0).add("k", 5, "a")
+    commit(state)
+    (key,) = [key for key, _ in store.noted]
+    state = KeyedState(store, CacheBudget(1 << 20), write_behind_ms=10**9)
+    cache = timeline_cache(state, "rows", None, 6)
+    state.mark_dirty([key])
+    commit(state)
+    assert state.behind == {}
+    cache.drop(64)
+    commit(state)
+    state.discard()
+    assert state.store.is_empty()
