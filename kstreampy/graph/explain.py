@@ -127,7 +127,8 @@ def _topic_data(name: str, kind: str, count: int | None) -> dict[str, Any]:
 def _text(plan: Plan) -> str:
     data = as_data(plan)
     ends = "ends by itself" if plan.bounded else "runs until it is stopped"
-    lines = [f"Job {plan.name!r}, application {plan.application_id!r}: {len(plan.stages)} stages, {ends}", ""]
+    count = f"{len(plan.stages)} stage{'' if len(plan.stages) == 1 else 's'}"
+    lines = [f"Job {plan.name!r}, application {plan.application_id!r}: {count}, {ends}", ""]
     for number, stage in enumerate(data["stages"], 1):
         kept = f", state in {stage['changelog']}" if stage["stateful"] else ""
         kept += f", timers in {stage['timers']}" if stage["timers"] else ""

@@ -626,7 +626,7 @@ def shown():
 
 
 GOLDEN = """\
-Job 'job', application 'app': 1 stages, runs until it is stopped
+Job 'job', application 'app': 1 stage, runs until it is stopped
 
 Stage 1: pairs  (group app-pairs, tasks: as many as the input has partitions, state in app-pairs-changelog)
   ◄── Orders: topics orders (from earliest)
