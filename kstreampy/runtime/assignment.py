@@ -181,6 +181,7 @@ class Assignment:
         task.start(self.opening.progress(task))
         task.changed = task.status is Status.RUNNING or not self.opening.end_is_known(task)
         self.resources.health.restored(self.uid, task.number)
+        self.resources.health.moved(self.uid, task.number, sum(task.progress.positions.values()), None)
         self.resources.metrics.restored(self.uid, task.number)
         paused = not self.is_polled or task.status is Status.FINISHED
         held = task.intake.held

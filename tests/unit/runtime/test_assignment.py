@@ -29,6 +29,16 @@ def feed(scene: Scene, *records: str, topic: str = "in") -> None:
     scene.feed([(None, record, 0) for record in records], topic)
 
 
+def test_a_task_is_told_of_as_soon_as_it_runs(tmp_path: Path) -> None:
+    """Not at the next look, which comes once a second; its lag is not known before that."""
+    with Scene(totals(in_place=True), tmp_path, partitions=2) as scene:
+        worker = scene.start()
+        scene.turns(1)
+        assert [(task["stage"], task["partition"], task["lag"]) for task in worker.health.tasks()] == [
+            ("total", 0, None), ("total", 1, None),
+        ]  # fmt: skip
+
+
 class TestPieceByPiece:
     """The newer group protocol gives a member what is free, and the rest when others have let go of it."""
 
