@@ -92,19 +92,19 @@ def by_user(record: Any) -> str:
     return user
 
 
-def as_they_lie(stream: DataStream) -> KeyedStream:
-    """The topics are keyed by user already, as the other sides of the bench read them too."""
-    return DataStreamUtils.reinterpret_as_keyed_stream(stream, by_user)
+def as_they_lie(stream: DataStream, key: Callable[[Any], Any]) -> KeyedStream:
+    """The topics are keyed already, as the other sides of the bench read them too."""
+    return DataStreamUtils.reinterpret_as_keyed_stream(stream, key)
 
 
 def join(lefts: DataStream, rights: DataStream) -> DataStream:
-    joined = as_they_lie(lefts).interval_join(as_they_lie(rights))
+    joined = as_they_lie(lefts, by_user).interval_join(as_they_lie(rights, by_user))
     near = joined.between(Duration.of_millis(0), Duration.of_millis(WITHIN_MS))
     return near.align_by_time(Duration.of_millis(2 * WITHIN_MS)).process(Pair())  # as Quix Streams reads, too
 
 
 def coprocess(lefts: DataStream, rights: DataStream) -> DataStream:
-    return as_they_lie(lefts).connect(as_they_lie(rights)).process(Balance())
+    return as_they_lie(lefts, by_user).connect(as_they_lie(rights, by_user)).process(Balance())
 
 
 def broadcast(records: DataStream, rules: DataStream) -> DataStream:

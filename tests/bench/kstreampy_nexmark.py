@@ -10,6 +10,7 @@ from kstreampy.common import Time, Types
 from kstreampy.datastream import DataStream, KeyedCoProcessFunction, RuntimeContext
 from kstreampy.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from kstreampy.datastream.window import TumblingEventTimeWindows
+from tests.bench.kstreampy_joins import as_they_lie
 from tests.bench.nexmark import CATEGORY, WINDOW_MS, is_wanted
 
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -84,7 +85,8 @@ def begun(person: Any, auction: Any) -> dict[str, Any]:
 def q3(persons: DataStream, auctions: DataStream) -> DataStream:
     wanted = persons.filter(lambda person: is_wanted("person", person))
     of_category = auctions.filter(lambda auction: is_wanted("auction", auction))
-    return wanted.connect(of_category).key_by(itemgetter("id"), itemgetter("seller")).process(Sales())
+    sellers, sold = as_they_lie(wanted, itemgetter("id")), as_they_lie(of_category, itemgetter("seller"))
+    return sellers.connect(sold).process(Sales())
 
 
 def q8(persons: DataStream, auctions: DataStream) -> DataStream:
@@ -94,7 +96,8 @@ def q8(persons: DataStream, auctions: DataStream) -> DataStream:
 
 
 def q20(auctions: DataStream, bids: DataStream) -> DataStream:
-    return auctions.connect(bids).key_by(itemgetter("id"), itemgetter("auction")).process(Bids())
+    offered, bid = as_they_lie(auctions, itemgetter("id")), as_they_lie(bids, itemgetter("auction"))
+    return offered.connect(bid).process(Bids())
 
 
 BUILDERS: dict[str, Callable[..., DataStream]] = {"q3": q3, "q8": q8, "q20": q20}

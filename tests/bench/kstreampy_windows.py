@@ -12,6 +12,7 @@ from kstreampy.datastream.functions import AggregateFunction, ProcessWindowFunct
 from kstreampy.datastream.window import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
 )
 from tests.bench.window_data import WINDOWS, sensor_hour, stats_add, stats_result
@@ -38,11 +39,11 @@ class Stats(AggregateFunction):
         )  # fmt: skip
 
 
-class Described(ProcessWindowFunction):
+class Described(ProcessWindowFunction[Any, dict[str, Any], str, TimeWindow]):
     """The statistics with their key and the end of their window."""
 
     def process(
-        self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]
+        self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Any]
     ) -> Iterable[dict[str, Any]]:
         for stats in elements:
             yield stats_result(key, context.window().end, stats)
@@ -64,11 +65,11 @@ class Total(AggregateFunction):
         return acc_a + acc_b
 
 
-class Ended(ProcessWindowFunction):
+class Ended(ProcessWindowFunction[Any, dict[str, Any], str, TimeWindow]):
     """The sum with its key and the end of its window."""
 
     def process(
-        self, key: Any, context: ProcessWindowFunction.Context, elements: Iterable[Any]
+        self, key: Any, context: ProcessWindowFunction.Context[TimeWindow], elements: Iterable[Any]
     ) -> Iterable[dict[str, Any]]:
         for total in elements:
             yield {"key": key, "end": context.window().end, "sum": total}
