@@ -31,13 +31,17 @@ OPTIONS = ("--set", "group_protocol=classic", "--set", "session_timeout_ms=6000"
 
 def click(number: int) -> tuple[str, dict[str, Any], int]:
     """Key, value and partition: each partition in the order of event time."""
-    value = {"user": f"user-{number * 7919 % USERS}", "number": number, "time": number * 10}
-    return value["user"], value, BY_KEY  # type: ignore[return-value]
+    value: dict[str, Any] = {"user": f"user-{number * 7919 % USERS}", "number": number, "time": number * 10}
+    return value["user"], value, BY_KEY
 
 
 def view(number: int) -> tuple[str, dict[str, Any], int]:
-    value = {"user": f"user-{number * number % 1009 % USERS}", "number": number, "time": number * 10 + 3}
-    return value["user"], value, BY_KEY  # type: ignore[return-value]
+    value: dict[str, Any] = {
+        "user": f"user-{number * number % 1009 % USERS}",
+        "number": number,
+        "time": number * 10 + 3,
+    }
+    return value["user"], value, BY_KEY
 
 
 def expected() -> Counter[tuple[str, int, int, int]]:

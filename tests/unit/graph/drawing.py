@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kstreampy.common import SimpleStringSchema, WatermarkStrategy
-from kstreampy.datastream import DataStream, StreamExecutionEnvironment
+from kstreampy.datastream import DataStream, MapFunction, RuntimeContext, StreamExecutionEnvironment
 from kstreampy.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
@@ -14,6 +14,19 @@ from kstreampy.datastream.connectors.kafka import (
 )
 from kstreampy.graph.compile import compile_plan
 from kstreampy.graph.plan import Link, Plan, Stage
+
+
+class Rich(MapFunction):
+    """Has an `open`, and so may use state where there is a key."""
+
+    def open(self, runtime_context: RuntimeContext) -> None: ...
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+def by(value: Any) -> Any:
+    return value[0]
 
 
 def environment() -> StreamExecutionEnvironment:

@@ -3,7 +3,7 @@
 import pytest
 
 from kstreampy.common import JobExecutionResult, Types
-from kstreampy.datastream import DataStreamUtils, KeyedProcessFunction, MapFunction
+from kstreampy.datastream import DataStreamUtils, KeyedProcessFunction
 from kstreampy.datastream.launch import use
 from kstreampy.errors import JobError
 from kstreampy.graph import topic
@@ -11,24 +11,12 @@ from kstreampy.graph.source import ConnectorInput, PackedInput, TopicInput
 from kstreampy.operators.operator import End, Tee
 from kstreampy.operators.stateless import FilterOperator, MapOperator
 from kstreampy.runtime.settings import Settings
-from tests.unit.graph.drawing import compiled, environment, from_topic, shape, stateful_uids, to_topic, uids
+from tests.unit.graph.drawing import Rich, by, compiled, environment, from_topic, shape, stateful_uids, to_topic, uids
 
 
 class Nothing(KeyedProcessFunction):
     def process_element(self, value, ctx):
         return None
-
-
-class Rich(MapFunction):
-    def open(self, runtime_context):
-        pass
-
-    def map(self, value):
-        return value
-
-
-def by(value):
-    return value[0]
 
 
 # Cuts

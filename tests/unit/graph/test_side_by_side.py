@@ -12,7 +12,6 @@ from kstreampy.datastream import (
     DataStreamUtils,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
-    MapFunction,
     ProcessFunction,
     ProcessJoinFunction,
 )
@@ -24,7 +23,7 @@ from kstreampy.graph.plan import all_links
 from kstreampy.graph.source import PackedInput, SourcesInput
 from kstreampy.operators.operator import Heads
 from kstreampy.operators.route import KeyRouteOperator
-from tests.unit.graph.drawing import compiled, environment, from_topic, shape, to_topic, uids
+from tests.unit.graph.drawing import by, compiled, environment, from_topic, shape, to_topic, uids
 
 NO_TIME = WatermarkStrategy.no_watermarks()
 ASCENDING = WatermarkStrategy.for_monotonous_timestamps()
@@ -75,18 +74,6 @@ class Pair(ProcessJoinFunction):
 class Pass(ProcessFunction):
     def process_element(self, value, ctx):
         return None
-
-
-class Rich(MapFunction):
-    def open(self, runtime_context):
-        pass
-
-    def map(self, value):
-        return value
-
-
-def by(value):
-    return value[0]
 
 
 def in_place(stream):
@@ -648,7 +635,7 @@ Topics of the job's own (replication: the broker's default)
 
 def test_text():
     text = shown().explain("text")
-    text = re.sub(r"\(\S+test_side_by_side\.py:\d+\)", "(FILE)", text)
+    text = re.sub(r"\(\S+\.py:\d+\)", "(FILE)", text)
     text = re.sub(r"cleanup\.policy=compact .*", "COMPACT", text)
     assert text.startswith(GOLDEN)
 
