@@ -635,7 +635,7 @@ Topics of the job's own (replication: the broker's default)
 
 def test_text():
     text = shown().explain("text")
-    text = re.sub(r"\(\S+\.py:\d+\)", "(FILE)", text)
+    text = re.sub(r"\(\S+(?:test_side_by_side|drawing)\.py:\d+\)", "(FILE)", text)
     text = re.sub(r"cleanup\.policy=compact .*", "COMPACT", text)
     assert text.startswith(GOLDEN)
 
