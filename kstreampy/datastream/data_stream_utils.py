@@ -23,7 +23,7 @@ class DataStreamUtils:
         as they are, if each is one source's alone and at most map, flat_map, filter and project stand before it, and
         assign_timestamps_and_watermarks directly behind a source that has no strategy of its own; `kstreampy plan` shows it.
         They must then have equally many partitions, and be keyed alike. Otherwise the inputs go through topics of the job's
-        own. Once a job has run, a change from one to the other is a `JobError`: it would count all input twice.
+        own. Once there is state, a change from one to the other is a `JobError`: it would count all input twice.
 
         The promise that all records of a key are in one partition is the caller's. A topic that a Java producer (or
         kstreampy's sink) keyed with str, bytes or a number by the default partitioner keeps it. State is bound to the

@@ -42,8 +42,10 @@ _NOTHING: list[Row] = []
 _ABSENT = object()
 _SAMPLE = 32
 _FIRST_GUESS_BYTES = 150.0
-_ROW_BYTES = 100
-"""Of a row itself, beside its value."""
+_ROW_BYTES = 200
+"""Of a row itself and the key of its entry, beside its value."""
+_REMOVED_BYTES = 100
+"""Of a key of an entry to be removed, beside the state's name."""
 _KEY_BYTES = 200
 """Of a key in the tables, beside its rows."""
 _KNOWN_KEYS = 50_000
@@ -316,7 +318,7 @@ class TimelineCache:
         """About how much memory the objects take, from samples."""
         rows = self._rows_held + self._new_rows()
         size = rows * (self._value_bytes + _ROW_BYTES) + self._keys_held * _KEY_BYTES
-        return int(size) + len(self._removed) * (len(self.prefix) + _ROW_BYTES)
+        return int(size) + len(self._removed) * (len(self.prefix) + _REMOVED_BYTES)
 
     def evict(self, target_bytes: int) -> None:
         """Forgets keys of the slices until about `target_bytes` are left, those of the earliest slices first. Only after a

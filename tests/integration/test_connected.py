@@ -3,15 +3,12 @@ committed records see must be what a run without any of it gives."""
 
 from __future__ import annotations
 
-import random
-import time
 from typing import Any
 
 import pytest
 
 from tests.integration.conftest import MakeFleet
 from tests.integration.topic import by_key, fill
-from tests.integration.worker import wait_joined
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -53,16 +50,12 @@ def test_kills(real_bootstrap: str, make_fleet: MakeFleet) -> None:
     fleet, follower, inputs = make_fleet(
         "connected.py", "orders", "payments", "rules", partitions=PARTITIONS, options=options
     )
-    workers = [fleet.start("w0"), fleet.start("w1")]
-    wait_joined(workers)
-    chance = random.Random(17)
-    for part in range(PARTS):
+
+    def grow(part: int) -> None:
         for topic, make, count in zip(inputs, (order, payment, rule), (RECORDS, RECORDS, RULES), strict=True):
             fill(real_bootstrap, topic, map(make, range(part * count // PARTS, (part + 1) * count // PARTS)))
-        time.sleep(chance.uniform(1.0, 3.0))
-        fleet.kill_one(chance, lose_disk=part == 2)
-        if part == 3:
-            workers.append(fleet.start("w2"))
+
+    workers = fleet.grow_under_kills(grow, PARTS, (1.0, 3.0))
     total = 3 * RECORDS + RULES * GROUPS
     found = by_key(follower.read_until(total, 150))
     clean = expected()

@@ -4,8 +4,6 @@ committed records see must be every pair once, each with its row of the table.""
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 
 from tests.integration.conftest import MakeFleet
 from tests.integration.topic import fill
-from tests.integration.worker import wait_joined
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -71,25 +68,19 @@ def test_kills(real_bootstrap: str, make_fleet: MakeFleet) -> None:
     options = ("--set", f"max_parallelism={GROUPS}")
     fleet, follower, inputs = make_fleet("joins.py", "clicks", "views", "users", partitions=PARTITIONS, options=options)
     fill(real_bootstrap, inputs[2], rows())
-    workers = [fleet.start("w0"), fleet.start("w1")]
-    wait_joined(workers)
-    chance = random.Random(17)
-    for part in range(PARTS):
+
+    def grow(part: int) -> None:
         numbers = range(part * RECORDS // PARTS, (part + 1) * RECORDS // PARTS)
         for topic, make in zip(inputs, (click, view), strict=False):
             fill(real_bootstrap, topic, map(make, numbers))
-        time.sleep(chance.uniform(1.0, 3.0))
-        fleet.kill_one(chance, lose_disk=part == 2)
-        if part == 3:
-            workers.append(fleet.start("w2"))
+
+    workers = fleet.grow_under_kills(grow, PARTS, (1.0, 3.0))
     clean = expected()
     messages = follower.read_until(clean.total(), 150)
     found = Counter(
         (row["user"], row["click"], row["view"], row["time"], row["name"]) for row in map(json_of, messages)
     )
-    missing, many = clean - found, found - clean
-    assert not missing, f"{missing.total()} of {clean.total()} are missing, e.g. {min(missing)}\n{fleet.logs()}"
-    assert not many, f"{many.total()} too many, e.g. {min(many)}\n{fleet.logs()}"
+    fleet.assert_same(found, clean)
     assert [worker.terminate() for worker in workers] == [0, 0, 0]
     assert follower.read(1.0) == clean.total()
 

@@ -4,8 +4,6 @@ added; what readers of committed records see must be every pair once. The job ma
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -15,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from kstreampy.serde.key import partition_of
 from tests.integration.conftest import MakeFleet
 from tests.integration.topic import Follower, fill
-from tests.integration.worker import wait_joined
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -61,23 +58,17 @@ def expected() -> Counter[tuple[str, int, int, int]]:
 @pytest.mark.timeout(300)
 def test_kills(real_bootstrap: str, make_fleet: MakeFleet) -> None:
     fleet, follower, inputs = make_fleet("side_by_side.py", "clicks", "views", partitions=PARTITIONS, options=OPTIONS)
-    workers = [fleet.start("w0"), fleet.start("w1")]
-    wait_joined(workers)
-    chance = random.Random(17)
-    for part in range(PARTS):
+
+    def grow(part: int) -> None:
         numbers = range(part * RECORDS // PARTS, (part + 1) * RECORDS // PARTS)
         for topic, make in zip(inputs, (click, view), strict=True):
             fill(real_bootstrap, topic, map(make, numbers))
-        time.sleep(chance.uniform(2.0, 4.0))
-        fleet.kill_one(chance, lose_disk=part == 2)
-        if part == 3:
-            workers.append(fleet.start("w2"))
+
+    workers = fleet.grow_under_kills(grow, PARTS, (2.0, 4.0))
     clean = expected()
     messages = follower.read_until(clean.total(), 150)
     found = Counter((row["user"], row["click"], row["view"], row["time"]) for row in map(json_of, messages))
-    missing, many = clean - found, found - clean
-    assert not missing, f"{missing.total()} of {clean.total()} are missing, e.g. {min(missing)}\n{fleet.logs()}"
-    assert not many, f"{many.total()} too many, e.g. {min(many)}\n{fleet.logs()}"
+    fleet.assert_same(found, clean)
     assert [worker.terminate() for worker in workers] == [0, 0, 0]
     assert follower.read(1.0) == clean.total()
     assert own_topics(real_bootstrap, fleet.application_id) == [f"{fleet.application_id}-pairs-changelog"]

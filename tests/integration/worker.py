@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 JOBS = Path(__file__).parent / "jobs"
 
@@ -98,6 +100,26 @@ class Fleet:
         if lose_disk:
             shutil.rmtree(victim.directory)
         victim.start()
+
+    def grow_under_kills(self, grow: Callable[[int], None], parts: int, pause_s: tuple[float, float]) -> list[Worker]:
+        """Two workers, and a job whose input grows: after each part, which `grow(part)` writes, and a random pause one of them
+        is killed, once with its disk, and in the middle a third one comes. All that were started; needs four parts."""
+        workers = [self.start("w0"), self.start("w1")]
+        wait_joined(workers)
+        chance = random.Random(17)
+        for part in range(parts):
+            grow(part)
+            time.sleep(chance.uniform(*pause_s))
+            self.kill_one(chance, lose_disk=part == 2)
+            if part == 3:
+                workers.append(self.start("w2"))
+        return workers
+
+    def assert_same(self, found: Counter[Any], clean: Counter[Any]) -> None:
+        """Every result of a clean run once, and no other."""
+        missing, many = clean - found, found - clean
+        assert not missing, f"{missing.total()} of {clean.total()} are missing, e.g. {min(missing)}\n{self.logs()}"
+        assert not many, f"{many.total()} too many, e.g. {min(many)}\n{self.logs()}"
 
     def stop(self) -> None:
         for worker in self.workers.values():
