@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from kstreampy.common import SerializationSchema, Types, WatermarkStrategy
+from kstreampy.common import Types, WatermarkStrategy
 from kstreampy.datastream import DeliveryGuarantee, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from kstreampy.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from kstreampy.datastream.formats.json import JsonSerializationSchema
@@ -65,19 +65,12 @@ class Delays(KeyedProcessFunction):
         }
 
 
-class KeyOf(SerializationSchema):
-    """The airport or the airline as the record's key, so that its results stay in order."""
-
-    def serialize(self, value: dict[str, Any]) -> bytes:
-        key: str = value["key"]
-        return key.encode()
-
-
 def sink(topic: str) -> KafkaSink:
+    """With the airport or the airline as the record's key, so that its results stay in order."""
     serializer = (
         KafkaRecordSerializationSchema.builder()
         .set_topic(topic)
-        .set_key_serialization_schema(KeyOf())
+        .set_key_selector(itemgetter("key"))
         .set_value_serialization_schema(JsonSerializationSchema())
         .build()
     )

@@ -1,8 +1,6 @@
 """Topics of JSON rows, read and written, for the ports of PyFlink's programs; as its `kafka_json_format.py` does it."""
 
-from typing import Any
-
-from kstreampy.common import SerializationSchema, TypeInformation
+from kstreampy.common import TypeInformation
 from kstreampy.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
@@ -10,13 +8,6 @@ from kstreampy.datastream.connectors.kafka import (
     KafkaSource,
 )
 from kstreampy.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
-
-
-class FirstField(SerializationSchema):
-    """A row's first field as the record's key, so that what belongs to it stays in order."""
-
-    def serialize(self, value: Any) -> bytes:
-        return str(value[0]).encode()
 
 
 def rows_from(topic: str, row_type: TypeInformation) -> KafkaSource:
@@ -32,10 +23,11 @@ def rows_from(topic: str, row_type: TypeInformation) -> KafkaSource:
 
 
 def rows_to(topic: str, row_type: TypeInformation) -> KafkaSink:
+    """With a row's first field as the record's key, so that what belongs to it stays in order."""
     serializer = (
         KafkaRecordSerializationSchema.builder()
         .set_topic(topic)
-        .set_key_serialization_schema(FirstField())
+        .set_key_selector(lambda row: str(row[0]))
         .set_value_serialization_schema(JsonRowSerializationSchema.builder().with_type_info(row_type).build())
         .build()
     )

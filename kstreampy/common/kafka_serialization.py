@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from kstreampy.common.kafka_key import RecordKey, key_bytes
 from kstreampy.common.kafka_record import Headers, KafkaSinkContext, ProducerRecord
 from kstreampy.common.serialization import SerializationSchema
 from kstreampy.errors import JobError
@@ -19,6 +20,16 @@ from kstreampy.errors import JobError
 TopicSelector: TypeAlias = Callable[[Any], str]
 HeaderProvider: TypeAlias = Callable[[Any], Headers | None]
 Partitioner: TypeAlias = Callable[[bytes | None, Any, int], int]
+
+
+class SelectedKeySchema(SerializationSchema):
+    """The key that a function picks out of the element, as Kafka's own serializers write it."""
+
+    def __init__(self, select: Callable[[Any], RecordKey]) -> None:
+        self.select = select
+
+    def serialize(self, value: Any) -> bytes | None:
+        return key_bytes(self.select(value))
 
 
 class KafkaTopicSelector(ABC):
@@ -124,8 +135,16 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_key_serialization_schema(
         self, key_serialization_schema: SerializationSchema
     ) -> KafkaRecordSerializationSchemaBuilder:
-        """Makes the key of the whole element, as in Flink. Without it, records have no key."""
+        """Makes the key of the whole element, as in Flink. Without it (and `set_key_selector`), records have no key."""
         self._key = _schema("set_key_serialization_schema", key_serialization_schema)
+        return self
+
+    def set_key_selector(self, key_selector: Callable[[Any], RecordKey]) -> KafkaRecordSerializationSchemaBuilder:
+        """`key_selector(element)`, or a `KeySelector`, returns the key: str, bytes, int, float, bool, UUID, written as
+        Kafka's own serializers do (`key_bytes`), or None for none. So a topic is partitioned as a stream keyed by it is. In
+        place of `set_key_serialization_schema` (the later call of the two counts); Flink has no such shorthand."""
+        select = key_selector if isinstance(key_selector, type) else getattr(key_selector, "get_key", key_selector)
+        self._key = SelectedKeySchema(_function("set_key_selector", select))
         return self
 
     def set_value_serialization_schema(

@@ -25,6 +25,7 @@ from struct import Struct, pack, unpack
 from typing import Any
 from uuid import UUID
 
+from kstreampy.common.kafka_key import double_bytes
 from kstreampy.common.types import Row, RowKind, new_row
 from kstreampy.serde import atom
 from kstreampy.serde.batch import Token
@@ -40,7 +41,6 @@ NO_KEY: Token = b"0"
 
 _LONG = Struct(">q")
 _DOUBLE = Struct(">d")
-_NAN = b"\x7f\xf8\0\0\0\0\0\0"
 _SELF_TOKENS = frozenset((str, int))
 _KINDS = tuple(RowKind)
 
@@ -230,7 +230,7 @@ def _decode_long(data: bytes) -> int:
 
 
 def _encode_float(key: float) -> bytes:
-    return b"d" + (_NAN if key != key else _DOUBLE.pack(key + 0.0))  # -0.0 + 0.0 is 0.0
+    return b"d" + double_bytes(key)
 
 
 def _encode_row(key: Row, depth: int) -> bytes:

@@ -14,9 +14,9 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
-from typing import Any
+from operator import itemgetter
 
-from kstreampy.common import SerializationSchema, WatermarkStrategy
+from kstreampy.common import WatermarkStrategy
 from kstreampy.datastream import DataStream, DataStreamUtils, StreamExecutionEnvironment
 from kstreampy.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
@@ -37,17 +37,6 @@ from tests.bench.data import ensure_topic, item_of
 from tests.bench.meter import Meter, arguments
 
 GUARANTEES = {"alo": "at_least_once", "eo": "exactly_once"}
-
-
-class FieldKey(SerializationSchema):
-    """A field of the element as the record's key."""
-
-    def __init__(self, field: str) -> None:
-        self.field = field
-
-    def serialize(self, value: Any) -> bytes:
-        key: str = value[self.field]
-        return key.encode()
 
 
 def source(env: StreamExecutionEnvironment, bootstrap: str, topic: str) -> DataStream:
@@ -73,7 +62,7 @@ def sink(bootstrap: str, topic: str, key: str | None = None) -> KafkaSink:
         .set_value_serialization_schema(JsonSerializationSchema())
     )
     if key is not None:
-        serializer.set_key_serialization_schema(FieldKey(key))
+        serializer.set_key_selector(itemgetter(key))
     return KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(serializer.build()).build()
 
 

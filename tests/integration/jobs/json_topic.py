@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from kstreampy.common import SerializationSchema, WatermarkStrategy
+from kstreampy.common import WatermarkStrategy
 from kstreampy.datastream import DataStream, DataStreamUtils, KeyedStream
 from kstreampy.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
@@ -43,14 +43,6 @@ def source(bootstrap: str, topic: str, *, bounded: bool = False) -> KafkaSource:
     return builder.build()
 
 
-class _Key(SerializationSchema):
-    def __init__(self, key_of: Callable[[dict], str]) -> None:
-        self.key_of = key_of
-
-    def serialize(self, value: dict) -> bytes:
-        return self.key_of(value).encode()
-
-
 def sink(bootstrap: str, topic: str, key_of: Callable[[dict], str] | None = user_of) -> KafkaSink:
     """`key_of` None: records without keys."""
     builder = (
@@ -59,5 +51,5 @@ def sink(bootstrap: str, topic: str, key_of: Callable[[dict], str] | None = user
         .set_value_serialization_schema(JsonSerializationSchema())
     )
     if key_of is not None:
-        builder.set_key_serialization_schema(_Key(key_of))
+        builder.set_key_selector(key_of)
     return KafkaSink.builder().set_bootstrap_servers(bootstrap).set_record_serializer(builder.build()).build()

@@ -8,6 +8,7 @@ import pytest
 
 from kstreampy.common import Types
 from kstreampy.common.serialization import ByteArraySchema, SimpleStringSchema
+from kstreampy.datastream import KeySelector
 from kstreampy.datastream.connectors.base import (
     DeliveryGuarantee,
     Sink,
@@ -69,6 +70,11 @@ class Message:
 
     def headers(self):
         return self._parts[3]
+
+
+class ByFirstLetter(KeySelector):
+    def get_key(self, value):
+        return value[0]
 
 
 class Context:
@@ -380,6 +386,8 @@ def test_sink_properties_that_guarantees_rest_on_are_refused(key, value, reason)
         (lambda: record_schema().set_topic_selector(lambda v: v).build(), "only one of them"),
         (lambda: record_schema().set_topic(None), "topic's name"),
         (lambda: record_schema().set_key_serialization_schema(SimpleStringSchema), "instance"),
+        (lambda: record_schema().set_key_selector(5), r"set_key_selector: expected a function"),
+        (lambda: record_schema().set_key_selector(ByFirstLetter), "expected a function"),
         (lambda: record_schema().set_header_provider(5), "expected a function"),
         (lambda: record_schema().set_partitioner(None), "expected a function"),
     ],
@@ -418,6 +426,31 @@ def test_tombstones():
     assert write(keyed, None).key == b"null", "the key schema is given the element"
     with pytest.raises(TypeError):
         write(record_schema().set_key_serialization_schema(TEXT).build(), None)
+
+
+@pytest.mark.parametrize(
+    ("key", "written"), [("ä", "ä".encode()), ("", b""), (b"\xff", b"\xff"), (7, bytes(7) + b"\x07"), (None, None)]
+)
+def test_the_key_that_a_function_selects(key, written):
+    schema = record_schema().set_key_selector(lambda value: key).build()
+    assert schema.is_plain
+    assert write(schema, "v") == ProducerRecord("out", b"v", written, timestamp=7)
+
+
+def test_a_key_selector_object_is_asked_too():
+    assert write(record_schema().set_key_selector(ByFirstLetter()).build(), "abc").key == b"a"
+
+
+def test_the_later_call_decides_on_the_key():
+    by_letter = record_schema().set_key_serialization_schema(TEXT).set_key_selector(lambda value: value[0]).build()
+    whole = record_schema().set_key_selector(lambda value: value[0]).set_key_serialization_schema(TEXT).build()
+    assert (write(by_letter, "abc").key, write(whole, "abc").key) == (b"a", b"abc")
+
+
+def test_a_selected_key_that_kafka_has_no_form_for_is_refused():
+    schema = record_schema().set_key_selector(lambda value: ("a", 1)).build()
+    with pytest.raises(TypeError, match=r"not tuple \('a', 1\): return the text or the bytes"):
+        write(schema, "v")
 
 
 def test_topics_by_element():

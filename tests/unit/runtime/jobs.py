@@ -21,11 +21,6 @@ from kstreampy.operators.connector import ConnectorSource
 GROUPS = 3
 
 
-class User(SerializationSchema):
-    def serialize(self, value: Any) -> bytes:
-        return str(value[0]).encode()
-
-
 class Total(SerializationSchema):
     def serialize(self, value: Any) -> bytes:
         return str(value[1]).encode()
@@ -45,7 +40,7 @@ def sink(topic: str = "out") -> KafkaSink:
     serializer = (
         KafkaRecordSerializationSchema.builder()
         .set_topic(topic)
-        .set_key_serialization_schema(User())
+        .set_key_selector(lambda pair: str(pair[0]))
         .set_value_serialization_schema(Total())
         .build()
     )

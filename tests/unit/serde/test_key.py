@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import uuid
 from datetime import date
 from decimal import Decimal
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sameness import ATOMS, OBJECTS, Colour, Order, Plain, Point, Refused, Text, attempt, named, same
 
+from kstreampy.common.kafka_key import key_bytes
 from kstreampy.serde.key import (
     MAX_DEPTH,
     Partitioner,
@@ -230,6 +232,25 @@ def test_endlessly_nested_bytes_are_refused() -> None:
 )
 def test_the_bytes_of_kafkas_own_serializers(key: Any, wire: bytes | None) -> None:
     assert partition_bytes(key) == wire
+
+
+@pytest.mark.parametrize(
+    "key", ["", "é", b"", b"\xff", 0, -1, 2**63 - 1, -(2**63), 1.5, -0.0, math.nan, True, uuid.UUID(int=5)]
+)
+def test_a_sink_writes_a_key_as_a_stage_partitions_by_it(key: Any) -> None:
+    assert key_bytes(key) == partition_bytes(key)
+
+
+@pytest.mark.parametrize("key", [2**63, -(2**63) - 1, "\ud800"])
+def test_a_sink_refuses_keys_that_do_not_fit_kafkas_forms(key: Any) -> None:
+    with pytest.raises(ValueError, match=r"must fit 64 bit|surrogates not allowed"):
+        key_bytes(key)
+
+
+@pytest.mark.parametrize("key", [("a", 1), bytearray(b"a"), date(2024, 1, 1), [1], Colour.CRIMSON])
+def test_a_sink_refuses_keys_that_kafka_has_no_serializer_for(key: Any) -> None:
+    with pytest.raises(TypeError, match=f"not {type(key).__name__}"):
+        key_bytes(key)
 
 
 def test_stored_forms_never_change() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
-from kstreampy.common import SerializationSchema, Types, WatermarkStrategy
+from kstreampy.common import Types, WatermarkStrategy
 from kstreampy.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from kstreampy.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
@@ -45,16 +46,11 @@ def sink(topic: str) -> KafkaSink:
     serializer = (
         KafkaRecordSerializationSchema.builder()
         .set_topic(topic)
-        .set_key_serialization_schema(_Customer())
+        .set_key_selector(itemgetter("customer"))
         .set_value_serialization_schema(JsonSerializationSchema())
         .build()
     )
     return KafkaSink.builder().set_record_serializer(serializer).build()
-
-
-class _Customer(SerializationSchema):
-    def serialize(self, value: dict[str, Any]) -> bytes:
-        return str(value["customer"]).encode()
 
 
 def spending(env: StreamExecutionEnvironment, bounded: bool = False) -> DataStream:
