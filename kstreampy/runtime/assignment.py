@@ -219,8 +219,6 @@ class Assignment:
             self.commit()
             for task in going:
                 tell_counts(self.resources, task)
-                if task.status is Status.RUNNING:
-                    self.hold(task, frozenset())  # or a client that gets them again would find them paused
         finally:
             self._close(going, partitions)
         _log.info("stage %s: gave %s", self.uid, _listed(partitions))
@@ -270,13 +268,17 @@ class Assignment:
 
     def process(self, chunk: Chunk) -> int:
         """One chunk through its task; chunks of partitions that are not ours any more are dropped. Records handled."""
-        task = self.owner.get(TopicPartition(chunk.topic, chunk.partition))
+        tp = TopicPartition(chunk.topic, chunk.partition)
+        task = self.owner.get(tp)
         if task is None:
             return 0
         before = task.records_in
         task.process(chunk)
         if task.status is Status.RUNNING and task.intake.held:
             self._read_rest_later(task, chunk)
+        stop = task.progress.stopping.get(tp)
+        if stop is not None and chunk.messages[-1].offset() >= stop:
+            self.consumer.pause([tp])  # the topic grows behind the end of what is read
         return task.records_in - before
 
     def _read_rest_later(self, task: Task, chunk: Chunk) -> None:

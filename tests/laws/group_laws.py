@@ -97,6 +97,23 @@ class GroupLaws:
         member.poll_for(6)
         assert member.got(first) == [b"0", b"1", b"2"]
 
+    def test_a_partition_that_comes_back_is_paused_only_if_its_start_says_so(self, scene: Scene) -> None:
+        partitions = set(_partitions(scene.topic(partitions=2), count=2))
+        topic, group = min(partitions).topic, scene.name("group")
+        first = scene.member(group, [topic])
+        first.poll_until_assigned(partitions)
+        first.consumer.pause(partitions)
+        second = scene.member(group, [topic])
+        poll_until(
+            lambda: len(second.consumer.assignment()) == 1, first.poll, second.poll, waits_for="a partition each"
+        )
+        (moved,) = second.consumer.assignment()
+        second.consumer.close()
+        first.poll_until_assigned(partitions)
+        scene.send(topic, b"0", partition=moved.partition)
+        first.poll_for(1)
+        assert first.got(moved) == [b"0"]
+
     def test_seek_back_reads_again_and_drops_what_was_buffered(self, scene: Scene) -> None:
         (partition,) = _partitions(scene.topic(), count=1)
         scene.send(partition.topic, *(b"%d" % number for number in range(10)))

@@ -192,9 +192,10 @@ class KafkaGroupConsumer:
                 client.incremental_assign(starts)
             else:
                 client.assign(starts)
-            paused = [ClientPartition(*p) for p in new if starts and given[p].paused]
-            if paused:
-                client.pause(paused)
+            if starts:
+                # The client remembers what was paused when a partition went, so what is to be read is resumed too.
+                client.pause([ClientPartition(*p) for p in new if given[p].paused])
+                client.resume([ClientPartition(*p) for p in new if not given[p].paused])
             self._pause_s = _FIRST_PAUSE_S
         except BaseException as failure:
             self._keep(failure)

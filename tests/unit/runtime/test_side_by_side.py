@@ -333,6 +333,17 @@ class TestEnd:
         scene.turns(4)
         assert told(scene) == [-4, -3, 1, 2, 6, 7]
 
+    def test_behind_its_end_one_is_not_read_on(self, scene: Scene, stateful: bool) -> None:
+        run(scene, both(None, payments().set_bounded(Begin.latest()), stateful=stateful))
+        driver = scene.workers["w0"].driver
+        assert driver is not None
+        consumer = driver.assignments[0].consumer
+        for _ in range(3):
+            feed(scene, "payments", 5)
+            feed(scene, "in", 6)
+            scene.turns(2)
+        assert consumer.positions([TopicPartition("in", 0), OUT]) == {TopicPartition("in", 0): 5, OUT: 3}
+
 
 class TestState:
     """Asked from outside: no worker knows beforehand in which task a key lies."""
