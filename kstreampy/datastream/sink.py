@@ -5,9 +5,11 @@ Not in here: the descriptions (`connectors/`) and the operators (`operators/sink
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from kstreampy.common.kafka_serialization import SchemaRecordSerializer
+from kstreampy.common.kafka_serialization import SchemaRecordSerializer, SelectedKeySchema
+from kstreampy.common.serialization import SerializationSchema
 from kstreampy.datastream.connectors.base import DeliveryGuarantee
 from kstreampy.datastream.connectors.kafka import KafkaSink
 from kstreampy.errors import JobError
@@ -19,6 +21,7 @@ from kstreampy.operators.sink import (
     ConnectorSinkOperator,
     FunctionSinkOperator,
     KeyedFunctionSinkOperator,
+    KeysOf,
     RecordSinkOperator,
     TopicSinkOperator,
 )
@@ -52,8 +55,8 @@ def _topic_node(source: Node, sink: KafkaSink) -> Node:
 
     def build(step: str, _: str) -> Operator:
         if plain and isinstance(serializer, SchemaRecordSerializer) and serializer.topic is not None:
-            key = None if serializer.key_schema is None else serializer.key_schema.encoder()
-            return TopicSinkOperator(step, serializer.topic, serializer.value_schema.encoder(), key)
+            keys_of = None if serializer.key_schema is None else _keys_of(serializer.key_schema)
+            return TopicSinkOperator(step, serializer.topic, serializer.value_schema.encoder(), keys_of)
         return RecordSinkOperator(step, serializer)
 
     asked = sink.delivery_guarantee
@@ -67,6 +70,10 @@ def _topic_node(source: Node, sink: KafkaSink) -> Node:
         cluster=Cluster(sink.bootstrap_servers, sink.properties),
         exactly_once=None if asked is None else asked is DeliveryGuarantee.EXACTLY_ONCE,
     )
+
+
+def _keys_of(schema: SerializationSchema) -> KeysOf:
+    return schema.serialize_each if isinstance(schema, SelectedKeySchema) else partial(map, schema.encoder())
 
 
 def _connector_node(source: Node, sink: ConnectorSink) -> Node:

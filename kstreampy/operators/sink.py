@@ -7,7 +7,7 @@ the chain is built. Not in here: the transaction around it (`runtime/checkpoint.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema
@@ -21,6 +21,8 @@ from kstreampy.operators.stateless import FunctionOperator
 from kstreampy.serde.batch import NO_TIMESTAMP, Batch, Headers
 
 Encode = Callable[[Any], bytes | None]
+KeysOf = Callable[[list[Any]], Iterable[bytes | None]]
+"""The keys of the records of a batch of values, made as they are asked for: so an error is that of the record in hand."""
 
 
 class TopicSinkOperator(Operator):
@@ -35,11 +37,11 @@ class TopicSinkOperator(Operator):
     outlet: Outlet
     context: TaskContext
 
-    def __init__(self, step: str, topic: str, encode: Encode, encode_key: Encode | None = None) -> None:
+    def __init__(self, step: str, topic: str, encode: Encode, keys_of: KeysOf | None = None) -> None:
         super().__init__(step)
         self.topic = topic
         self.encode = encode
-        self.encode_key = encode_key
+        self.keys_of = keys_of
 
     def open(self, context: TaskContext) -> None:
         self.context = context
@@ -48,10 +50,10 @@ class TopicSinkOperator(Operator):
     def process(self, batch: Batch) -> None:
         if batch.headers is not None:
             self._write_general(batch)
-        elif self.encode_key is None:
+        elif self.keys_of is None:
             self._write_values(batch)
         else:
-            self._write_pairs(batch, self.encode_key)
+            self._write_pairs(batch, self.keys_of)
         self.context.records_out += len(batch.values)
 
     def _write_values(self, batch: Batch) -> None:
@@ -73,14 +75,13 @@ class TopicSinkOperator(Operator):
         except Exception as error:
             raise self._failure(error, failed_at(values, len(batch.values)), batch) from error
 
-    def _write_pairs(self, batch: Batch, encode_key: Encode) -> None:
+    def _write_pairs(self, batch: Batch, keys_of: KeysOf) -> None:
         topic = self.topic
         encode = self.encode
         send = self.outlet.send
         values = iter(batch.values)
         try:
-            for value, timestamp in zip(values, stamps_of(batch), strict=True):
-                key = encode_key(value)
+            for value, key, timestamp in zip(values, keys_of(batch.values), stamps_of(batch), strict=True):
                 data = None if value is None else encode(value)
                 try:
                     send(topic, data, key, -1, None, None, timestamp)
@@ -95,10 +96,10 @@ class TopicSinkOperator(Operator):
 
     def _write_general(self, batch: Batch) -> None:
         headers = batch.headers or [None] * len(batch)
+        keys = [None] * len(batch) if self.keys_of is None else self.keys_of(batch.values)
         done = 0
         try:
-            for value, timestamp, pairs in zip(batch.values, batch.timestamps, headers, strict=True):
-                key = None if self.encode_key is None else self.encode_key(value)
+            for value, key, timestamp, pairs in zip(batch.values, keys, batch.timestamps, headers, strict=True):
                 data = None if value is None else self.encode(value)
                 self._produce_when_room(self.topic, data, key, -1, timestamp, pairs)
                 done += 1

@@ -1,9 +1,11 @@
 """The ends of a chain: topics, record serializers, the console, sink functions and connectors' writers."""
 
+from functools import partial
+
 import pytest
 
 from kstreampy.common.kafka_record import ProducerRecord
-from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema
+from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema, SelectedKeySchema
 from kstreampy.common.serialization import SimpleStringSchema
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import BrokerUnavailable, JobError, RecordError
@@ -35,7 +37,7 @@ def key_of(value):
 
 
 def sink(*, outlet=None, key=None, **task):
-    operator = TopicSinkOperator("out", "topic", encode, key)
+    operator = TopicSinkOperator("out", "topic", encode, None if key is None else partial(map, key))
     task = context(outlet=outlet or FakeOutlet(), **task)
     operator.open(task)
     return operator, task
@@ -83,10 +85,51 @@ def test_a_key_that_cannot_be_encoded_is_named(headers):
     assert caught.value.index == 1
 
 
+def select(value):
+    if value in ("no key", "stop"):
+        raise StopIteration if value == "stop" else LookupError("none")
+    return {"pair": ("a", 1), "lone": "\ud800", "number": 7, "tombstone": None}.get(value, value)
+
+
+@pytest.mark.parametrize("headers", [None, [[("a", b"1")]] * 3])
+@pytest.mark.parametrize(
+    ("values", "keys"),
+    [
+        (("a", "", "ä"), (b"a", b"", "ä".encode())),
+        (("a", "number", "tombstone"), (b"a", bytes(7) + b"\x07", None)),
+    ],
+)
+def test_keys_that_a_function_selects(values, keys, headers):
+    outlet = FakeOutlet()
+    operator = TopicSinkOperator("out", "topic", encode, SelectedKeySchema(select).serialize_each)
+    operator.open(context(outlet=outlet))
+    operator.process(batch(*values, headers=headers))
+    assert tuple(record[2] for record in outlet.produced) == keys
+
+
+@pytest.mark.parametrize("headers", [None, [[("a", b"1")]] * 3])
+@pytest.mark.parametrize("others", ["text", "number"])
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("no key", "LookupError: none"),
+        ("stop", "StopIteration"),
+        ("pair", r"TypeError: a record's key must be .*not tuple \('a', 1\)"),
+        ("lone", "UnicodeEncodeError"),
+    ],
+)
+def test_a_selected_key_that_fails_names_its_record(value, told, others, headers):
+    operator = TopicSinkOperator("out", "topic", encode, SelectedKeySchema(select).serialize_each)
+    operator.open(context())
+    with pytest.raises(RecordError, match=rf"out \(encode for topic 'topic'\): .*{told}.*'{value}'") as caught:
+        operator.process(batch(others, value, others, headers=headers))
+    assert caught.value.index == 1
+
+
 @pytest.mark.parametrize("headers", [None, [[("a", b"1")]] * 2])
 @pytest.mark.parametrize("key", [None, lambda value: b"k"])
 def test_what_is_not_bytes_is_named(key, headers):
-    operator = TopicSinkOperator("out", "topic", lambda value: value, key)
+    operator = TopicSinkOperator("out", "topic", lambda value: value, None if key is None else partial(map, key))
     operator.open(context())
     with pytest.raises(RecordError, match="bytes-like object is required") as caught:
         operator.process(batch(b"x", "text", headers=headers))
