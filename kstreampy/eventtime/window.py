@@ -175,19 +175,31 @@ class GlobalWindow(Window):
 _THE_GLOBAL_WINDOW = GlobalWindow()
 
 
+def encode_time_window(start: int, end: int) -> bytes:
+    """As `encode_window` of the `TimeWindow` with these bounds."""
+    try:
+        return _TIME_FORM.pack(_TIME_TAG, end + _SIGN, start + _SIGN)
+    except error as cause:
+        raise _out_of_range(TimeWindow(start, end), cause) from cause
+
+
+def _out_of_range(window: Window, cause: error) -> ValueError:
+    return ValueError(f"{window}: its bounds must be ints that fit into 64 bits: {cause}")
+
+
 def encode_window(window: Window) -> bytes:
     """The window's bytes (see the module). TypeError for a class that is none of the three of this module: those have
     the bytes of their assigner's serializer. ValueError for a window that lies outside of 64 bits."""
     kind = type(window)
     try:
         if kind is TimeWindow:
-            return _TIME_FORM.pack(_TIME_TAG, window.end + _SIGN, window.start + _SIGN)  # type: ignore[attr-defined]
+            return encode_time_window(window.start, window.end)  # type: ignore[attr-defined]
         if kind is GlobalWindow:
             return _GLOBAL
         if kind is CountWindow:
             return _COUNT_FORM.pack(_COUNT_TAG, window.id + _SIGN)  # type: ignore[attr-defined]
     except error as cause:
-        raise ValueError(f"{window}: its bounds must be ints that fit into 64 bits: {cause}") from cause
+        raise _out_of_range(window, cause) from cause
     raise TypeError(
         f"{kind.__module__}.{kind.__qualname__} is a window class of your own: its assigner's get_window_serializer() "
         "must give a serializer for it"

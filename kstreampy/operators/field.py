@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from kstreampy.common.copying import IMMUTABLE_TYPES
@@ -33,6 +33,8 @@ class Field:
             raise ValueError(f"not a field path: {position!r}")
         self.position = position
         self._path: list[Position] = list(position.split(".")) if isinstance(position, str) else [position]
+        self.is_step = len(self._path) == 1 and position != "*"
+        """Whether it leads into a value by one name or position."""
         self.known: dict[type, tuple[Getter, Setter]] = {}
         """Accessors by type of value, for loops that look before they ask `accessors`."""
 
@@ -53,7 +55,7 @@ class Field:
     def _make(self, value: Any) -> tuple[Getter, Setter]:
         if self._path == ["*"]:
             return (lambda v: v), (lambda _, new: new)
-        if len(self._path) == 1:
+        if self.is_step:
             return _one(self._path[0], value)
         head_get, head_put = _one(self._path[0], value)
         rest = Field(".".join(str(part) for part in self._path[1:]))
@@ -67,9 +69,9 @@ def _one(position: Position, value: Any) -> tuple[Getter, Setter]:
     """Accessors for one step of a path on values of the type of `value`."""
     kind = type(value)
     if isinstance(value, dict):
-        return (lambda v: v[position]), (lambda v, new: _dict_with(v, position, new))
+        return itemgetter(position), (lambda v, new: _dict_with(v, position, new))
     if isinstance(value, Row):
-        return (lambda v: v[position]), (lambda v, new: _row_with(v, position, new))
+        return itemgetter(position), (lambda v, new: _row_with(v, position, new))
     if isinstance(value, (tuple, list)):
         return _sequence(position, value)
     if dataclasses.is_dataclass(kind):
@@ -140,9 +142,7 @@ def _sequence(position: Position, value: Any) -> tuple[Getter, Setter]:
             f"the field {position!r} was selected on a {kind.__name__}: name it by position (0, 1, …) or f0, f1, …"
         )
 
-    def get(v: Any) -> Any:
-        return v[index]
-
+    get = itemgetter(index)
     if kind is tuple:
         return get, lambda v, new: (*v[:index], new, *v[index + 1 :])
     if names is not None:

@@ -104,7 +104,7 @@ class SumFold(ReduceFold):
             if so_far is None:
                 entries[key] = value.copy()
             elif so_far.__class__ is dict:
-                so_far[name] += value[name]
+                so_far[name] = so_far[name] + value[name]  # `+=` would change a list that is also in other values
             else:
                 entries[key] = self._combine(so_far, value)
 
@@ -149,7 +149,7 @@ class SumFold(ReduceFold):
     def _merge_dicts(self, earlier: Any, later: Any) -> Any:
         if earlier.__class__ is dict:
             merged = earlier.copy()
-            merged[self.position] += later[self.position]
+            merged[self.position] = earlier[self.position] + later[self.position]
             return merged
         return self._combine(earlier, later)
 

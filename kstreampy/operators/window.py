@@ -112,7 +112,7 @@ class WindowOperator(Operator):
         assigned = self._assigned(keys, values, timestamps)
         if self.contents.reads():
             assigned = self._read(keys, list(assigned))
-        known, timed, add = self._known, self._timed, self.contents.add
+        known, timed, add = self._known, self._timed, self.contents.adder()
         copies = self.contents.copies
         late_from = self.watermark if self.in_event_time else NO_TIMESTAMP - 1
         for index, windows in enumerate(assigned):
@@ -297,9 +297,12 @@ class WindowOperator(Operator):
 
     def _clean_up(self, place: Place, state_token: Token, bounds: Bounds) -> None:
         """The window is over: everything that is kept for it goes."""
-        _, window, token = place
         self.contents.clear(state_token)
         self._clear_trigger(place, bounds)
+        self._call_clear(place[1], place[2])
+
+    def _call_clear(self, window: Window, token: Token) -> None:
+        """The window function's `clear`, if it has one."""
         function = self.parts.function
         if function is not None and function.clears:
             self.parts.window_context.at = window
@@ -318,12 +321,16 @@ class WindowOperator(Operator):
 
     def _timer_failure(self, error: Exception, timer: tuple[int, Token, bytes] | None) -> RecordError:
         where = user_frame(error)
-        at = "" if timer is None else f", for {self.parts.decode(timer[2])} of the key {shown(key_of(timer[1]))}"
+        at = "" if timer is None else f", for {self._window_at(timer)} of the key {shown(key_of(timer[1]))}"
         return RecordError(
             f"{self.step}: {type(error).__name__}: {error}{' in ' + where if where else ''}{at}",
             step=self.step,
             index=0,
         )
+
+    def _window_at(self, timer: tuple[int, Token, bytes]) -> object:
+        """The window that a timer was for."""
+        return self.parts.decode(timer[2])
 
 
 Place = tuple[Token, Any, Token]

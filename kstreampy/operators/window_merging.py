@@ -42,7 +42,7 @@ class MergingWindowOperator(WindowOperator):
 
     def _take(self, keys: list[Token], values: list[Any], timestamps: list[int]) -> None:
         assign, time = self.assigner.assign_windows, self.parts.time
-        scope, output, add = self.context.scope, self.output, self.contents.add
+        scope, output, add = self.context.scope, self.output, self.contents.adder()
         sets = self._load(keys)
         late_from = self.watermark if self.in_event_time else NO_TIMESTAMP - 1
         for index, value in enumerate(values):

@@ -61,7 +61,7 @@ def tokens(keys: list[Any]) -> list[Token]:
     return [key if type(key) in _SELF_TOKENS else token(key) for key in keys]
 
 
-def scoped(token: Token, namespace: bytes) -> Token:
+def scoped(token: Token, namespace: bytes) -> bytes:
     """The token of `(key, namespace)`: under it lies what is kept per key and namespace (a window)."""
     return b"(" + _join((typed_bytes(token), b"b" + namespace))
 

@@ -165,7 +165,8 @@ class MergingWindowQuery(Query):
     """A key's windows in flight, which may hold what was kept for others before."""
 
     def __init__(self, state: KeyedState, sets: ValueCache, contents: Cache, show: Show, *, live: bool) -> None:
-        """`sets` has for each key a dict of windows and the tokens of their contents. `show` is given a window."""
+        """`sets` has for each key something with `items()`: its windows and the tokens of their contents. `show` is given a
+        window."""
         self._sets = StateQuery(state, sets, live=live)
         self._contents = StateQuery(state, contents, live=live)
         self._show = show

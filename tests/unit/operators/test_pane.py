@@ -675,3 +675,15 @@ def test_sum_says_which_field_and_is_its_own_copy() -> None:
     aggregation = SumAggregation(Field("n"))
     assert aggregation.own_copy().field.position == "n"
     assert fold_of(aggregation).merge is not None
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
+def test_a_sum_of_lists_changes_no_list(assigner: Any) -> None:
+    """Not those that came in, nor those of a pane that is merged into several windows."""
+    values = [{"n": [1]}, {"n": [2]}, {"n": [3]}]
+    step = summed(assigner, "n")
+    step.elements([(values[0], 5, "k"), (values[1], 6, "k")])
+    step.elements([(values[2], 11, "k")])
+    sums = [value["n"] for value in step.watermark(100)]
+    assert sums == ([[1, 2], [3]] if assigner is TUMBLING else [[1, 2], [1, 2, 3], [3]])
+    assert values == [{"n": [1]}, {"n": [2]}, {"n": [3]}]

@@ -23,9 +23,11 @@ from kstreampy.datastream.window import (
     TriggerResult,
 )
 from kstreampy.errors import RecordError
+from kstreampy.eventtime.window import decode_window, encode_window
+from kstreampy.operators.window_function import ProcessWindowFunction, WindowFunction
 from kstreampy.operators.window_merging import MergingWindowOperator
 from kstreampy.operators.window_session import SessionWindowOperator
-from kstreampy.operators.window_set import WindowSetCodec
+from kstreampy.operators.window_set import Session, Sessions, SessionsCodec, WindowSetCodec
 from kstreampy.operators.window_spec import AggregateAggregation
 from kstreampy.state.descriptor import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from tests.unit.operators.windowing import Recording, Step, concat, spec
@@ -193,6 +195,163 @@ def test_an_element_that_makes_a_session_longer_touches_no_timer() -> None:
     assert len([key for key in windows.kept() if key.startswith(b"\0T")]) == 1
 
 
+def timers(windows: Step) -> int:
+    return len([key for key in windows.kept() if key.startswith(b"\0T")])
+
+
+def test_a_session_that_begins_before_the_one_before_has_fired_sets_no_timer() -> None:
+    windows = Step(spec(SESSIONS))
+    windows.elements([("a", 0, "k"), ("b", 20, "k"), ("c", 40, "k")])
+    assert timers(windows) == 1
+    assert windows.watermark(15) == [("k", TimeWindow(0, 10), ["a"])]
+    assert timers(windows) == 1
+    assert windows.watermark(100) == [("k", TimeWindow(20, 30), ["b"]), ("k", TimeWindow(40, 50), ["c"])]
+    assert windows.kept() == []
+
+
+def test_a_session_that_begins_when_the_one_before_has_fired_is_not_kept_waiting(sessions) -> None:
+    """What is left of the fired one is cleaned up long after the end of the new one."""
+    windows = sessions(allowed_lateness_ms=1_000)
+    windows.element("a", 0)
+    assert windows.watermark(9) == [("k", TimeWindow(0, 10), ["a"])]
+    windows.element("b", 20)
+    assert windows.watermark(29) == [("k", TimeWindow(20, 30), ["b"])]
+    assert windows.watermark(2_000) == []
+    assert windows.kept() == []
+
+
+def test_an_earlier_session_that_is_fired_and_goes_on_is_not_kept_waiting(sessions) -> None:
+    windows = sessions(allowed_lateness_ms=1_000)
+    windows.elements([("a", 0, "k"), ("b", 40, "k")])
+    assert windows.watermark(9) == [("k", TimeWindow(0, 10), ["a"])]
+    windows.element("c", 5)
+    assert windows.watermark(14) == [("k", TimeWindow(0, 15), ["a", "c"])]
+    assert windows.watermark(2_000) == [("k", TimeWindow(40, 50), ["b"])]
+
+
+def test_an_element_goes_into_any_session_of_its_key(sessions) -> None:
+    windows = sessions(DynamicEventTimeSessionWindows(lambda value: int(value[1:])))
+    windows.elements([("a10", 0, "k"), ("b10", 30, "k"), ("c10", 60, "k")])
+    windows.elements([("d10", 27, "k"), ("e1", 33, "k"), ("f10", 90, "k"), ("g10", 5, "k"), ("h10", 55, "k")])
+    assert [(window.start, window.end, values) for _, window, values in windows.watermark(200)] == [
+        (0, 15, ["a10", "g10"]),
+        (27, 40, ["b10", "d10", "e1"]),
+        (55, 70, ["c10", "h10"]),
+        (90, 100, ["f10"]),
+    ]
+    assert windows.kept() == []
+
+
+def test_an_element_joins_all_sessions_within_its_gap(sessions) -> None:
+    windows = sessions(DynamicEventTimeSessionWindows(len), reduce=concat, function=Recording())
+    windows.elements([("abc", time, "k") for time in (10, 20, 30, 40, 50)])
+    windows.element("-" * 23, 17)
+    assert windows.watermark(200) == [
+        ("k", TimeWindow(10, 13), ["abc"]),
+        ("k", TimeWindow(17, 43), ["abc" * 3 + "-" * 23]),
+        ("k", TimeWindow(50, 53), ["abc"]),
+    ]
+    assert windows.kept() == []
+
+
+def test_the_gap_is_asked_for_once_per_element_with_its_key_as_the_current_one(sessions) -> None:
+    asked = []
+
+    def gap(value):
+        asked.append((value, windows.task.scope.token))
+        return 10
+
+    class Gaps(DynamicEventTimeSessionWindows):
+        def __deepcopy__(self, memo):
+            return self
+
+    windows = sessions(Gaps(gap))
+    windows.elements([("a", 0, "x"), ("b", 5, "y"), ("c", 8, "x")])
+    assert asked == [("a", "x"), ("b", "y"), ("c", "x")]
+    assert windows.task.scope.token is None
+
+
+@pytest.mark.parametrize("assigner", [SESSIONS, DynamicEventTimeSessionWindows(lambda value: 1 / 0)])
+def test_an_element_without_a_time_is_named(sessions, assigner) -> None:
+    windows = sessions(assigner)
+    with pytest.raises(RecordError, match=r"no timestamp marker.*on the value 'b'") as failed:
+        windows.elements([("b", -(2**63), "k")])
+    assert failed.value.index == 0
+
+
+def test_the_element_whose_gap_cannot_be_found_is_named(sessions) -> None:
+    windows = sessions(DynamicEventTimeSessionWindows(lambda value: 10 // value))
+    with pytest.raises(RecordError, match=r"ZeroDivisionError.*on the value 0") as failed:
+        windows.elements([(1, 0, "k"), (1, 5, "k"), (0, 7, "k")])
+    assert failed.value.index == 2
+
+
+def test_the_element_that_cannot_be_reduced_is_named(sessions) -> None:
+    windows = sessions(reduce=concat)
+    with pytest.raises(RecordError, match=r"TypeError.*on the value 2") as failed:
+        windows.elements([("a", 0, "k"), ("b", 5, "k"), ("c", 5, "x"), (2, 7, "k")])
+    assert failed.value.index == 3
+
+
+class Failing(WindowFunction):
+    def apply(self, key, window, inputs):
+        return [1 / value for value in inputs]
+
+
+def test_an_error_when_time_fires_a_session_names_it(sessions) -> None:
+    windows = sessions(function=Failing())
+    windows.elements([(2, 0, "x"), (0, 40, "x"), (0, 42, "x"), (2, 60, "x")])
+    with pytest.raises(
+        RecordError, match=r"ZeroDivisionError: .*Failing.*, for TimeWindow\(start=40, end=52\) of the key 'x'"
+    ):
+        windows.watermark(100)
+
+
+class FailingToClear(Recording):
+    def clear(self, context):
+        raise LookupError("lost")
+
+
+def test_an_error_when_a_session_is_cleaned_up_names_it(sessions) -> None:
+    windows = sessions(function=FailingToClear(), allowed_lateness_ms=5)
+    windows.elements([("a", 0, "x"), ("b", 40, "x")])
+    with pytest.raises(RecordError, match=r"LookupError: lost .*for TimeWindow\(start=0, end=10\) of the key 'x'"):
+        windows.watermark(39)
+
+
+def test_a_lateness_without_an_end_keeps_sessions(sessions) -> None:
+    windows = sessions(allowed_lateness_ms=2**63 - 1)
+    windows.element("a", 0)
+    assert windows.watermark(50) == [("k", TimeWindow(0, 10), ["a"])]
+    assert windows.element("b", 5) == [("k", TimeWindow(0, 15), ["a", "b"])]
+    assert windows.watermark(2**63 - 1) == []
+    assert any(b"window/set" in key for key in windows.kept())
+
+
+def test_a_late_session_within_a_lateness_without_an_end_fires_at_once(sessions) -> None:
+    windows = sessions(allowed_lateness_ms=2**63 - 1)
+    windows.watermark(50)
+    assert windows.element("a", 0) == [("k", TimeWindow(0, 10), ["a"])]
+
+
+class Numbering(ProcessWindowFunction):
+    """(firing, count of the key's firings so far, in state that all of its windows share)."""
+
+    COUNT = ValueStateDescriptor("count", Types.LONG())
+
+    def process(self, key, context, elements):
+        count = context.global_state().get_state(self.COUNT)
+        count.update((count.value() or 0) + 1)
+        yield list(elements), count.value()
+
+
+def test_the_key_is_the_current_one_when_a_late_element_fires_a_session(sessions) -> None:
+    windows = sessions(allowed_lateness_ms=100, function=Numbering())
+    windows.watermark(50)
+    found = windows.elements([("a", 0, "x"), ("b", 1, "y"), ("c", 2, "x"), ("d", 30, "y")])
+    assert found == [(["a"], 1), (["b"], 1), (["a", "c"], 2), (["d"], 2)]
+
+
 def test_sessions_of_processing_time() -> None:
     windows = Step(spec(ProcessingTimeSessionWindows.with_gap(10)))
     windows.element("a")
@@ -355,3 +514,39 @@ def test_the_bytes_of_windows_in_flight() -> None:
         codec.decode(b"\x02")
     with pytest.raises(ValueError, match="end too early"):
         codec.decode(codec.encode(windows)[:-1])
+
+
+PLACES = {TimeWindow(5, 15): b"(one", TimeWindow(-(2**63), -7): b"(" + b"x" * 300, TimeWindow(20, 2**63 - 1): b"(three"}
+
+
+def test_the_bytes_of_sessions_are_those_of_windows_in_flight() -> None:
+    general, own = WindowSetCodec(encode_window, decode_window), SessionsCodec()
+    ordered = {window: PLACES[window] for window in sorted(PLACES)}
+    sessions = own.decode(general.encode(PLACES))
+    assert [(session.window(), session.token) for session in sessions] == list(ordered.items())
+    assert own.encode(sessions) == general.encode(ordered)
+    assert dict(sessions.items()) == PLACES
+    both = [sessions, Sessions()]
+    assert own.encode_each(both) == general.encode_each([ordered, {}])
+    assert [dict(found.items()) for found in own.decode_many(own.encode_many(both))] == [ordered, {}]
+    with pytest.raises(ValueError, match="not windows in flight"):
+        own.decode(b"\x02")
+
+
+def test_bounds_of_a_session_that_do_not_fit_are_named() -> None:
+    sessions = Sessions([Session(0, 2**63, b"(one")])
+    with pytest.raises(ValueError, match=r"TimeWindow\(start=0, end=9223372036854775808\).*must be ints that fit"):
+        SessionsCodec().encode(sessions)
+
+
+def test_an_element_that_changes_no_session_leaves_the_windows_in_flight_as_they_are() -> None:
+    windows = Step(spec(DynamicEventTimeSessionWindows(len), reduce=concat), SessionWindowOperator)
+    assert isinstance(windows.operator, SessionWindowOperator)
+    sets = windows.operator.sets
+    windows.elements([("abcdef", 0, "k"), ("abcdef", 20, "k")])
+    sets.dirty.clear()
+    windows.elements([("x", 2, "k"), ("y", 22, "k"), ("z", 25, "k")])
+    assert sets.dirty == set()
+    windows.elements([("abcdef", 1, "k"), ("late", 100, "x")])
+    assert sets.dirty == {"k", "x"}
+    assert windows.watermark(100) == ["abcdefxabcdef", "abcdefyz"]

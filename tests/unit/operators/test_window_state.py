@@ -16,6 +16,7 @@ from kstreampy.datastream.window import (
     ProcessingTimeSessionWindows,
     PurgingTrigger,
     SlidingEventTimeWindows,
+    TimeWindow,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
@@ -27,7 +28,7 @@ from kstreampy.state.keyed import KeyedState
 from kstreampy.state.memory import MemoryStore
 from kstreampy.state.task_meta import LocalMeta
 from tests.unit.operators.standin import Collecting, context
-from tests.unit.operators.windowing import Step, concat, spec
+from tests.unit.operators.windowing import Recording, Step, concat, spec
 
 TEN = TumblingEventTimeWindows.of(10)
 SESSIONS = EventTimeSessionWindows.with_gap(10)
@@ -136,3 +137,41 @@ def test_the_windows_of_a_batch_are_read_at_once() -> None:
     durable.store.get_many = lambda keys: calls.append(len(keys)) or get_many(keys)  # type: ignore[method-assign]
     durable.elements(rows)
     assert calls == [50]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_go_on_from_what_the_general_operator_stored_and_the_other_way_round(seed: int) -> None:
+    """Time stands still, since their timers are not the same."""
+    dice = random.Random(seed)
+    drawn = spec(SESSIONS, reduce=concat, function=Recording(), allowed_lateness_ms=4)
+    rows = [[("x", dice.randrange(200), f"k{dice.randrange(3)}") for _ in range(8)] for _ in range(4)]
+    durable, plain = Durable(drawn, MergingWindowOperator, 1), Step(drawn, MergingWindowOperator)
+    for number, batch in enumerate(rows):
+        durable.cls = (MergingWindowOperator, SessionWindowOperator)[number % 2]
+        durable.restart()
+        assert durable.elements(batch) == plain.elements(batch) == []
+        durable.checkpoint()
+    durable.cls = SessionWindowOperator
+    durable.restart()
+    sets = durable.operator.sets  # type: ignore[attr-defined]
+    sets.load(["k0", "k1", "k2"])
+    general = plain.operator.sets.entries  # type: ignore[attr-defined]
+    assert {key: dict(found.items()) for key, found in sets.entries.items()} == general
+
+
+def test_of_a_new_session_nothing_is_read() -> None:
+    durable = Durable(spec(SESSIONS, reduce=concat, function=Recording()), SessionWindowOperator, 1)
+    durable.elements([("a", 5, "k"), ("b", 6, "l")])
+    durable.checkpoint()
+    durable.restart()
+    calls = []
+    get_many = durable.store.get_many
+    durable.store.get_many = lambda keys: calls.append(len(keys)) or get_many(keys)  # type: ignore[method-assign]
+    durable.elements([("c", 5, "k"), ("d", 40, "k"), ("e", 6, "l"), ("f", 60, "x")])
+    assert calls == [3, 2]  # the windows in flight of all keys, and what those hold
+    assert durable.watermark(100) == [
+        ("k", TimeWindow(5, 15), ["ac"]),
+        ("l", TimeWindow(6, 16), ["be"]),
+        ("k", TimeWindow(40, 50), ["d"]),
+        ("x", TimeWindow(60, 70), ["f"]),
+    ]
