@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sysconfig
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import kstreampy
-from kstreampy.errors import KStreamError, RecordError
+from kstreampy.errors import JobError, KStreamError, RecordError
 from kstreampy.runtime.settings_source import DEBUG_VARIABLE
 
 CRASHED: Final = 1
@@ -28,6 +29,9 @@ _Verbose = Annotated[bool, typer.Option("--verbose", help="Show whole traces (al
 _NOT_THE_USERS: Final = tuple(
     f"{Path(str(file)).resolve().parent}{os.sep}" for file in (kstreampy.__file__, __file__, typer.__file__)
 )
+
+_STANDARD_LIBRARY: Final = f"{Path(sysconfig.get_paths()['stdlib']).resolve()}{os.sep}"
+_RUNNING: Final = ("execute", "execute_async", "execute_and_collect", "__next__", "next")
 
 
 def reported(command: Callable[..., None]) -> Callable[..., None]:
@@ -41,7 +45,7 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise
         except Exception as error:
-            if isinstance(error, BrokenPipeError) and _is_a_commands(error):
+            if isinstance(error, BrokenPipeError) and _is_all_ours(error):
                 raise  # what read the output has gone, as `head` does: typer ends without a word
             raise typer.Exit(report(error, verbose=verbose)) from None
 
@@ -56,18 +60,35 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def report(error: Exception, *, verbose: bool = False) -> int:
-    """Writes what went wrong to standard error; returns the exit code."""
+    """Writes what went wrong to standard error; returns the exit code. Of what a record met, the trace is shown where the
+    user's code is in it."""
+    cause = error.__cause__ if isinstance(error, RecordError) else None
+    hidden = cause is not None and not verbose and _is_all_ours(cause)
     if verbose:
         _write("".join(traceback.format_exception(error)))
     elif not isinstance(error, KStreamError):
         _write(users_trace(error))
-    elif isinstance(error, RecordError) and error.__cause__ is not None:
-        _write(users_trace(error.__cause__))
+    elif cause is not None and not hidden:
+        _write(users_trace(cause))
     if not isinstance(error, KStreamError):
         return CRASHED
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-    _write(f"kstreampy: error: {error or type(error).__name__}{notes}")
+    line = users_line(error) if isinstance(error, JobError) else None
+    at = "" if line is None else f"\n  called in {line}"
+    more = "\n  --verbose shows the trace" if hidden else ""
+    _write(f"kstreampy: error: {error or type(error).__name__}{notes}{at}{more}")
     return error.exit_code
+
+
+def users_line(error: BaseException) -> str | None:
+    """Where the user's code called what raised. None where that is the call that runs the job: what is wrong stands elsewhere
+    then."""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [number for number, frame in enumerate(frames) if not _is_ours(frame.filename, _STANDARD_LIBRARY)]
+    if not users or any(frame.name in _RUNNING for frame in frames[users[-1] + 1 :][:1]):
+        return None
+    frame = frames[users[-1]]
+    return f"{frame.name} ({frame.filename}:{frame.lineno})"
 
 
 def users_trace(error: BaseException) -> str:
@@ -90,12 +111,12 @@ def _trim(shown: traceback.TracebackException | None) -> None:
         _trim(one)
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith("<frozen ") or str(Path(file).resolve()).startswith(_NOT_THE_USERS)
+def _is_ours(file: str, *more: str) -> bool:
+    return file.startswith("<frozen ") or str(Path(file).resolve()).startswith((*_NOT_THE_USERS, *more))
 
 
-def _is_a_commands(error: BaseException) -> bool:
-    """Whether it was raised by a command's own output, and not in the user's code."""
+def _is_all_ours(error: BaseException) -> bool:
+    """Whether no code of the user's is in its trace: what the user called with is wrong then, or kstreampy is."""
     return all(_is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 

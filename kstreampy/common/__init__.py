@@ -5,6 +5,9 @@ Knows nothing of Kafka, state or the runtime. What is exported here is what `pyf
 meaning without a JVM; each module below exports its own names.
 """
 
+from typing import TYPE_CHECKING
+
+from kstreampy.common import left_out
 from kstreampy.common.completable_future import CompletableFuture
 from kstreampy.common.config_options import ConfigOption, ConfigOptions
 from kstreampy.common.configuration import Configuration
@@ -54,3 +57,6 @@ __all__ = [
     "Types",
     "WatermarkStrategy",
 ]
+
+if not TYPE_CHECKING:  # to a type checker, what is not here is not here
+    __getattr__ = left_out.of_module(__name__)

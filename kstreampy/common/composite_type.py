@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kstreampy.common.coercion import Coercer, name_culprit, refuse
-from kstreampy.common.type_information import TypeInformation, require_type
+from kstreampy.common.type_information import TypeInformation, require_type, require_types
 from kstreampy.common.types import Row, RowKind, new_row
 
 
@@ -23,7 +23,7 @@ class RowTypeInfo(TypeInformation):
     """
 
     def __init__(self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None) -> None:
-        self._field_types = tuple(require_type(info, "ROW") for info in field_types)
+        self._field_types = require_types(field_types, "ROW")
         self._declared_names = field_names is not None
         names = [f"f{i}" for i in range(len(self._field_types))] if field_names is None else list(field_names)
         if not all(isinstance(name, str) for name in names):
@@ -124,7 +124,7 @@ class TupleTypeInfo(TypeInformation):
     """Tuples of these field types; lists and rows become tuples."""
 
     def __init__(self, field_types: Sequence[TypeInformation]) -> None:
-        self._field_types = tuple(require_type(info, "TUPLE") for info in field_types)
+        self._field_types = require_types(field_types, "TUPLE")
 
     def get_field_types(self) -> list[TypeInformation]:
         return list(self._field_types)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from kstreampy.common.type_information import require_type
 from kstreampy.common.typeinfo import RowTypeInfo, TypeInformation
 
 __all__ = ["OutputTag"]
@@ -24,8 +25,10 @@ class OutputTag:
             raise TypeError(f"OutputTag: the id must be a string, not {tag_id!r}")
         if not tag_id:
             raise ValueError("OutputTag: the id must not be empty")
-        if type_info is not None and not isinstance(type_info, TypeInformation):
+        if isinstance(type_info, Iterable):
             type_info = RowTypeInfo(type_info)
+        elif type_info is not None:
+            require_type(type_info, f"OutputTag {tag_id!r}")
         self.tag_id = tag_id
         self.type_info: TypeInformation | None = type_info
 

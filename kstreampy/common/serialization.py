@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kstreampy.common import left_out
 from kstreampy.common.type_information import TypeInformation
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import JobError
@@ -24,6 +25,9 @@ __all__ = [
     "SerializationSchema",
     "SimpleStringSchema",
 ]
+
+if not TYPE_CHECKING:  # to a type checker, what is not here is not here
+    __getattr__ = left_out.of_module(__name__)
 
 
 class SerializationSchema(ABC):
@@ -43,7 +47,13 @@ class DeserializationSchema(ABC):
 
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
-        """The value. Any exception is a decode error of this record, and the record's policy decides."""
+        """The value; None leaves the message out, as in Flink. Any exception is a decode error of this record, and the
+        record's policy decides."""
+
+    def leaves_out(self) -> bool:
+        """Whether `deserialize` may give None for messages to leave out. Schemas that never do, or mean a value by None, say
+        so."""
+        return True
 
     def get_produced_type(self) -> TypeInformation | None:
         """The type of the values, None when it is not known."""
@@ -77,9 +87,12 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         return Types.STRING()
 
     def encoder(self) -> Callable[[Any], bytes | None]:
-        """`str.encode` itself for UTF-8; its own TypeError, too, says that it wants a str."""
+        """`str.encode` itself for UTF-8."""
         is_own = type(self).serialize is SimpleStringSchema.serialize
         return str.encode if is_own and self._codec == "utf-8" else self.serialize
+
+    def leaves_out(self) -> bool:
+        return type(self).deserialize is not SimpleStringSchema.deserialize
 
     def decoder(self) -> Callable[[bytes], Any]:
         """`bytes.decode` itself for UTF-8."""
@@ -102,6 +115,9 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
     def get_produced_type(self) -> TypeInformation:
         return Types.PRIMITIVE_ARRAY(Types.BYTE())
+
+    def leaves_out(self) -> bool:
+        return type(self).deserialize is not ByteArraySchema.deserialize
 
     def decoder(self) -> Callable[[bytes], Any]:
         return bytes if type(self).deserialize is ByteArraySchema.deserialize else self.deserialize

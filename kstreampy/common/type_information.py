@@ -8,6 +8,8 @@ In here: the abstract class. Its kinds are in `typeinfo.py` (scalars, and `Types
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 from kstreampy.common.coercion import Coercer
@@ -63,7 +65,16 @@ class TypeInformation(ABC):
 
 
 def require_type(info: object, where: str) -> TypeInformation:
-    """`info` itself. `TypeError` naming `where` when it is not a `TypeInformation` (a class, mostly)."""
+    """`info` itself. `TypeError` naming `where` when it is not a `TypeInformation` (a class, or a call without its brackets,
+    mostly)."""
     if not isinstance(info, TypeInformation):
-        raise TypeError(f"{where}: expected a TypeInformation such as Types.STRING(), not {info!r}")
+        hint = ". Did you forget its brackets?" if isinstance(info, FunctionType) else ""
+        raise TypeError(f"{where}: expected a TypeInformation such as Types.STRING(), not {info!r}{hint}")
     return info
+
+
+def require_types(infos: object, where: str) -> tuple[TypeInformation, ...]:
+    """As `require_type`, of several. `TypeError` for what is no list of them."""
+    if not isinstance(infos, Iterable):
+        raise TypeError(f"{where}: expected a list of types such as [Types.STRING()], not {infos!r}")
+    return tuple(require_type(info, where) for info in infos)

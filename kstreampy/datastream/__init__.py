@@ -1,5 +1,8 @@
 """What `job.py` is written in: Flink's DataStream API under PyFlink's names and module paths."""
 
+from typing import TYPE_CHECKING
+
+from kstreampy.common import left_out
 from kstreampy.datastream.all_windowed_stream import AllWindowedStream
 from kstreampy.datastream.async_data_stream import AsyncDataStream
 from kstreampy.datastream.broadcast_stream import BroadcastConnectedStream, BroadcastStream
@@ -154,3 +157,6 @@ __all__ = [
     "WindowedStream",
     "WriteMode",
 ]
+
+if not TYPE_CHECKING:  # to a type checker, what is not here is not here
+    __getattr__ = left_out.of_module(__name__)

@@ -30,11 +30,25 @@ def _generate_uids(env: StreamExecutionEnvironment, value: str) -> None:
         env.get_config().disable_auto_generated_uids()
 
 
+def _parameters(value: str) -> dict[str, str]:
+    """Flink's form of a map, `key:value,key:value`, without its quotes."""
+    if "'" in value or '"' in value:
+        raise ValueError("quotes are not understood: call get_config().set_global_job_parameters({...}) instead")
+    found: dict[str, str] = {}
+    for item in filter(None, map(str.strip, value.split(","))):
+        key, colon, parameter = item.partition(":")
+        if not colon:
+            raise ValueError(f"{item!r} is no key:value")
+        found[key.strip()] = parameter.strip()
+    return found
+
+
 _CALLS: dict[str, Callable[[StreamExecutionEnvironment, str], object]] = {
     "parallelism.default": lambda env, value: env.set_parallelism(int(value)),
     "pipeline.max-parallelism": lambda env, value: env.set_max_parallelism(int(value)),
     "pipeline.auto-watermark-interval": lambda env, value: env.get_config().set_auto_watermark_interval(_ms(value)),
     "pipeline.auto-generate-uids": _generate_uids,
+    "pipeline.global-job-parameters": lambda env, value: env.get_config().set_global_job_parameters(_parameters(value)),
     "execution.checkpointing.interval": lambda env, value: env.enable_checkpointing(_ms(value)),
     "execution.checkpointing.mode": lambda env, value: env.get_checkpoint_config().set_checkpointing_mode(
         CheckpointingMode(value.strip().lower().replace("-", "_"))

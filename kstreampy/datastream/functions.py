@@ -1,6 +1,9 @@
 """PyFlink's path for the function classes; they live in `kstreampy/operators/`, in `function.py`, `window_function.py` and
 the like."""
 
+from typing import TYPE_CHECKING
+
+from kstreampy.common import left_out
 from kstreampy.datastream.timestamp_assigner import AssignerWithPeriodicWatermarks, AssignerWithPunctuatedWatermarks
 from kstreampy.operators.async_function import AsyncFunction, AsyncFunctionDescriptor
 from kstreampy.operators.async_retry import AsyncRetryPredicate, AsyncRetryStrategy
@@ -84,3 +87,6 @@ __all__ = [
     "TimerService",
     "WindowFunction",
 ]
+
+if not TYPE_CHECKING:  # to a type checker, what is not here is not here
+    __getattr__ = left_out.of_module(__name__)

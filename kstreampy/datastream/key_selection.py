@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kstreampy.common.type_information import require_type
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.operators.field import Field
 from kstreampy.operators.function import KeySelector, callable_of, where
@@ -27,6 +28,8 @@ def selection(call: str, given: Any, more: tuple[Any, ...], key_type: TypeInform
     Called by a method of the public API directly, so that a warning is told of the author's line."""
     if more and (more[0] is None or isinstance(more[0], TypeInformation)):
         key_type, more = more[0], more[1:]
+    if key_type is not None:
+        require_type(key_type, f"{call}, key type")
     if isinstance(given, int | str) and not isinstance(given, bool):
         warnings.warn(
             f"{call} by positions or field names is deprecated: give a function, e.g. lambda value: value[0]",

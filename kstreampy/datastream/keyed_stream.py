@@ -39,10 +39,19 @@ from kstreampy.operators.function import (
     ReduceFunction,
     SinkFunction,
     callable_of,
+    given,
     is_rich,
     where,
 )
-from kstreampy.operators.keyed import Combine, ReduceOperator, RollingOperator, SumOperator, extreme_by, extreme_of
+from kstreampy.operators.keyed import (
+    Combine,
+    ReduceOperator,
+    RollingOperator,
+    SumOperator,
+    TypedReduceOperator,
+    extreme_by,
+    extreme_of,
+)
 from kstreampy.operators.keyed_function import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
@@ -144,7 +153,7 @@ class KeyedStream(DataStream):
                 "ProcessFunction on a KeyedStream: use KeyedProcessFunction", DeprecationWarning, stacklevel=2
             )
         elif not isinstance(func, KeyedProcessFunction):
-            raise TypeError("KeyedProcessFunction is required for KeyedStream.")
+            raise TypeError(f"KeyedProcessFunction is required for KeyedStream.process, not {given(func)}")
 
         timed = has_on_timer(func)
 
@@ -155,13 +164,15 @@ class KeyedStream(DataStream):
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
         """Rolling: emits, for every record, what its key has been reduced to. The first value of a key is emitted as it is,
-        without a call. `func(so far, value)` may change what it is given. A result of None ends what was kept: the key
-        begins anew with its next value."""
+        without a call. `func(so far, value)` may change what it is given; what it gives is brought to the stream's declared
+        type, if there is one. A result of None ends what was kept: the key begins anew with its next value."""
         callable_of(func, ReduceFunction, "reduce")
         type_info = self._node.type_info
 
         def build(step: str, uid: str) -> ReduceOperator:
-            return ReduceOperator(step, uid, func, type_info)
+            if type_info is None:
+                return ReduceOperator(step, uid, func, None)
+            return TypedReduceOperator(step, uid, func, type_info)
 
         return self._step("reduce", build, type_info, coerce=False, stateful=True, detail=where(func))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kstreampy.common.order import Order
+from kstreampy.common.type_information import require_type
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.operators.field import Field, Position
 from kstreampy.operators.full_window import (
@@ -72,8 +73,9 @@ class PartitionWindowedStream:
         return self._draw("sort_partition", SortPartitionOperator, drawn, type_info, coerce=False)
 
     def reduce(self, reduce_function: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
-        """Each window gives what its elements are reduced to, as they come: the element itself, if there is only one.
-        TypeError for what is neither callable nor a `ReduceFunction`."""
+        """Each window gives what its elements are reduced to, as they come: the element itself, if there is only one. What
+        the function gives is brought to the stream's declared type, if there is one. TypeError for what is neither callable
+        nor a `ReduceFunction`."""
         callable_of(reduce_function, ReduceFunction, "reduce")
         type_info = self._stream._node.type_info
         drawn = self._full_window(reduce_function, where(reduce_function), type_info)
@@ -89,6 +91,8 @@ class PartitionWindowedStream:
         is kept in state. TypeError for anything but an `AggregateFunction`."""
         if not isinstance(aggregate_function, AggregateFunction):
             raise TypeError(f"aggregate takes an AggregateFunction, not {aggregate_function!r}")
+        if accumulator_type is not None:
+            require_type(accumulator_type, "aggregate, accumulator type")
         drawn = self._full_window(aggregate_function, where(aggregate_function), accumulator_type)
         return self._draw("aggregate_partition", AggregatePartitionOperator, drawn, output_type)
 

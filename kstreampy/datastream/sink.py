@@ -56,7 +56,10 @@ def _topic_node(source: Node, sink: KafkaSink) -> Node:
     def build(step: str, _: str) -> Operator:
         if plain and isinstance(serializer, SchemaRecordSerializer) and serializer.topic is not None:
             keys_of = None if serializer.key_schema is None else _keys_of(serializer.key_schema)
-            return TopicSinkOperator(step, serializer.topic, serializer.value_schema.encoder(), keys_of)
+            schema = serializer.value_schema
+            encode = schema.encoder()
+            explain = None if encode == schema.serialize else schema.serialize
+            return TopicSinkOperator(step, serializer.topic, encode, keys_of, explain)
         return RecordSinkOperator(step, serializer)
 
     asked = sink.delivery_guarantee

@@ -8,9 +8,10 @@ in PyFlink" they are Flink's (Java).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from kstreampy.common.execution_config import ExecutionConfig
+from kstreampy.common.left_out import missing
 from kstreampy.common.output_tag import OutputTag
 from kstreampy.common.resource_spec import ResourceSpec
 from kstreampy.common.time import Amount
@@ -36,11 +37,13 @@ from kstreampy.operators.field import Position
 from kstreampy.operators.function import (
     FilterFunction,
     FlatMapFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     ProcessFunction,
     SinkFunction,
     callable_of,
+    given,
     where,
 )
 from kstreampy.operators.keyed_function import ProcessOperator
@@ -65,6 +68,14 @@ class DataStream(Collecting, Joining, Timing, Writing, Partitioning):
         super().__init__(named or node)
         self._env = env
         self._node = node
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """AttributeError, which for what only a keyed stream has says so."""
+            from kstreampy.datastream.keyed_stream import KeyedStream
+
+            raise missing(self, name, "put key_by(...) directly before it" if hasattr(KeyedStream, name) else None)
 
     # What it is called
 
@@ -174,7 +185,8 @@ class DataStream(Collecting, Joining, Timing, Writing, Partitioning):
     def process(self, func: ProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Any number of results per value, with a context. TypeError for anything but a `ProcessFunction`."""
         if not isinstance(func, ProcessFunction):
-            raise TypeError(f"ProcessFunction is required for DataStream.process, not {type(func).__name__}")
+            hint = ": put key_by(...) directly before it" if isinstance(func, KeyedProcessFunction) else ""
+            raise TypeError(f"ProcessFunction is required for DataStream.process, not {given(func)}{hint}")
         return self._step("process", lambda step, _: ProcessOperator(step, func), output_type, detail=where(func))
 
     def transform(self, operator_name: str, output_type: TypeInformation | None, operator: Build) -> DataStream:

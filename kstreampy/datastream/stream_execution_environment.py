@@ -7,13 +7,15 @@ Not in here: what streams offer (`data_stream.py`), what is said to a cluster (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kstreampy.common.configuration import Configuration
 from kstreampy.common.execution_config import ExecutionConfig
 from kstreampy.common.job_client import JobClient
 from kstreampy.common.job_execution_result import JobExecutionResult
+from kstreampy.common.left_out import CALLED, missing
 from kstreampy.common.time import Duration, Time, to_millis
+from kstreampy.common.type_information import require_type
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.datastream.cache import Cache, prepare_caches
@@ -54,6 +56,12 @@ class StreamExecutionEnvironment(Deployment):
         self._configuration = Configuration()
         if configuration is not None:
             self.configure(configuration)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """AttributeError, which for Flink's calls that are left out says what to do instead."""
+            raise missing(self, name, CALLED.get(name))
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -198,6 +206,8 @@ class StreamExecutionEnvironment(Deployment):
         type_info: TypeInformation | None,
         produced: TypeInformation | None = None,
     ) -> DataStream:
+        if type_info is not None:
+            require_type(type_info, name or kind)
         node = SourceNode(kind, (), None if type_info is not None else produced, name, source=source, strategy=strategy)
         if isinstance(source, TopicInput):
             node.cluster = Cluster(source.bootstrap_servers, source.properties)

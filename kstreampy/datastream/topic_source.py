@@ -32,6 +32,7 @@ def topic_input(source: KafkaSource) -> TopicInput:
         bounded=source.bounded,
         decode_value=deserializer.value_schema.decoder() if value_only else None,  # type: ignore[attr-defined]
         decode_message=None if value_only else deserializer.message_decoder(),
+        leaves_out=value_only and deserializer.value_schema.leaves_out(),  # type: ignore[attr-defined]
         group_id=source.group_id,
         bootstrap_servers=source.bootstrap_servers,
         properties=dict(source.properties),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from kstreampy.common.output_tag import OutputTag
 from kstreampy.common.time import Amount, to_millis
+from kstreampy.common.type_information import require_type
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import JobError
 from kstreampy.eventtime.assigner import MergingWindowAssigner, WindowAssigner
@@ -113,10 +114,11 @@ class Windowing(Generic[A, P]):
         output_type: TypeInformation | None = None,
     ) -> DataStream:
         """Each window gives what its elements are reduced to, as they come: the first one itself, if there is only one.
-        With a window function, that is given this one value. TypeError for what is neither callable nor a
-        `ReduceFunction`, and for another kind of window function than the stream's."""
-        aggregate = ReduceAggregation(reduce_function)
+        What the function gives is brought to the stream's declared type, if there is one. With a window function, that is
+        given this one value. TypeError for what is neither callable nor a `ReduceFunction`, and for another kind of window
+        function than the stream's."""
         input_type = self._keyed._node.type_info
+        aggregate = ReduceAggregation(reduce_function, type_info=input_type)
         if window_function is None and output_type is None:
             return self._draw("reduce", aggregate, None, (input_type, input_type), coerce=False)
         return self._draw("reduce", aggregate, self._any_call(window_function), (input_type, output_type))
@@ -133,6 +135,8 @@ class Windowing(Generic[A, P]):
         `AggregateFunction`, and for another kind of window function than the stream's; `JobError` where windows merge and
         the function has no `merge`."""
         aggregate = AggregateAggregation(aggregate_function)
+        if accumulator_type is not None:
+            require_type(accumulator_type, "aggregate, accumulator type")
         if isinstance(self._assigner, MergingWindowAssigner) and self._evictor is None and aggregate.merge is None:
             raise JobError(f"{self._assigner!r} merges windows, so {aggregate.where} needs a merge(acc_a, acc_b)")
         return self._draw("aggregate", aggregate, self._any_call(window_function), (accumulator_type, output_type))

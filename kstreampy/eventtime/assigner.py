@@ -76,5 +76,6 @@ def require_timestamp(timestamp: int) -> None:
     if timestamp <= NO_TIMESTAMP:
         raise ValueError(
             "Record has Long.MIN_VALUE timestamp (= no timestamp marker): windows of event time need one. "
-            "Did you forget assign_timestamps_and_watermarks(...), or do you want windows of processing time?"
+            "Did you forget assign_timestamps_and_watermarks(...), or a strategy's with_timestamp_assigner(...), or do "
+            "you want windows of processing time?"
         )

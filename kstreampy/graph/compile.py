@@ -57,8 +57,9 @@ def compile_plan(
     or, without `derive_uids`, a stateful operator that was given no uid."""
     nodes = graph.needed()
     if not nodes:
+        empty = "" if graph.nodes else ", and in this environment nothing was drawn since it was made, or last executed"
         raise JobError(
-            "the job has no sink, so nothing would run: end a stream with sink_to(...), add_sink(...), print() "
+            f"the job has no sink, so nothing would run{empty}: end a stream with sink_to(...), add_sink(...), print() "
             "or execute_and_collect()"
         )
     if not derive_uids:
@@ -155,15 +156,18 @@ class _Compiler:
         tasks = max(1, min(len(node.source.splits()), self.key_groups))
         name = topic.source(self.application_id, uid)
         self.topics[name] = (name, "packed", tasks)
-        route = Step(
-            uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, node.type_info), topic=name
+        typed = self._typed_behind(node)
+        type_info = node.type_info if typed is None else typed.type_info
+        route = Link(
+            Step(uid, f"{label} → {name}", "route", partial(EvenRouteOperator, label, name, type_info), topic=name)
         )
         source = Input(ConnectorInput(node.source), label, strategy, node.is_table)
-        reading = self._stage(uid, source, (Link(route),), True, tasks)
-        chain = self._chain(last)
+        leading = route if typed is None else Link(self._step(typed), (route,))
+        reading = self._stage(uid, source, (leading,), True, tasks)
+        chain = self._chain(last if typed is None else typed)
         behind = self._stage(
             self._first_stateful(chain, f"{uid}-out"),
-            Input(PackedInput(name, node.type_info, ()), label),
+            Input(PackedInput(name, type_info, ()), label),
             chain,
             _stateful(chain),
             tasks,
@@ -186,6 +190,14 @@ class _Compiler:
         uid, chain = self.uids[node], tuple(heads)
         origin = SourcesInput(tuple(sides), node.max_drift_ms)
         return self._stage(uid, Input(origin, uid), chain, _stateful(chain), None)
+
+    def _typed_behind(self, source: SourceNode) -> StepNode | None:
+        """The step that brings a source's values to the type that was declared for it. It stands before the source's topic,
+        whose bytes are of that type then."""
+        for node in self.nodes:
+            if isinstance(node, StepNode) and node.kind == "typed" and node.inputs == (source,):
+                return node
+        return None
 
     def _timed(self, source: SourceNode) -> tuple[WatermarkStrategy | None, Node]:
         """How time is told on a source, and the node whose followers are its chain."""
@@ -352,7 +364,17 @@ class _Compiler:
                 f"{label}: with_watermark_alignment holds back sources, and this strategy is assigned in mid-stream: give it "
                 "to from_source, or assign it directly behind a source that has no strategy and nothing else behind it"
             )
-        step = Step(
+        following = () if node.terminal else self._chain(node)
+        if node.coerce and node.type_info is not None:
+            coerce = node.type_info.coercer()
+            typed = Step(uid, f"{label} as {node.type_info!r}", "type", partial(CoerceOperator, label, coerce))
+            following = (Link(typed, following),)
+        return Link(self._step(node), following, self._sides(node, label))
+
+    def _step(self, node: StepNode) -> Step:
+        uid = self.uids[node]
+        label = node.name or uid
+        return Step(
             uid,
             label,
             node.kind,
@@ -364,12 +386,6 @@ class _Compiler:
             timers=node.timers,
             queryable=node.queryable,
         )
-        following = () if node.terminal else self._chain(node)
-        if node.coerce and node.type_info is not None:
-            coerce = node.type_info.coercer()
-            typed = Step(uid, f"{label} as {node.type_info!r}", "type", partial(CoerceOperator, label, coerce))
-            following = (Link(typed, following),)
-        return Link(step, following, self._sides(node, label))
 
     def _sides(self, node: StepNode, label: str) -> tuple[tuple[str, tuple[Link, ...]], ...]:
         """What follows each side output that leads somewhere; its values are brought to the tag's type first."""

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from kstreampy.common.output_tag import OutputTag
+from kstreampy.common.type_information import require_type
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.common.watermark_strategy import WatermarkStrategy
 from kstreampy.graph.source import TopicInput
@@ -48,6 +49,11 @@ class Node:
     settings: dict[str, Any] = field(default_factory=dict)
     cluster: Cluster | None = None
     number: int = field(default_factory=_numbers.__next__)
+
+    def __post_init__(self) -> None:
+        """TypeError for a declared type that is none, here where the author's line is in the trace."""
+        if self.type_info is not None:
+            require_type(self.type_info, self.kind)
 
 
 @dataclass(eq=False)

@@ -44,6 +44,8 @@ class TopicInput:
     bounded: bool
     decode_value: Callable[[bytes], Any] | None
     decode_message: Callable[[Any], Any] | None
+    leaves_out: bool = False
+    """A message for which `decode_value` gives None is left out, unless it is a null message."""
     group_id: str | None = None
     bootstrap_servers: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,8 @@ In here: a decoder per kind of input: records of a user's topic, and batches tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from itertools import compress
+from typing import Any, Protocol, TypeVar
 
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import KStreamError, RecordError
@@ -28,6 +29,9 @@ class RawMessage(Protocol):
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...
 
 
+M = TypeVar("M", bound=RawMessage)
+
+
 class TopicDecoder:
     """Records of a user's topic. `decode_value` gets the value bytes; `decode_message`, if given, the whole message."""
 
@@ -44,8 +48,11 @@ class TopicDecoder:
         self.assign_timestamp = assign_timestamp
 
     def decode(self, messages: Sequence[RawMessage]) -> Batch:
+        return self.batch(messages, self.values(messages))
+
+    def batch(self, messages: Sequence[RawMessage], values: list[Any]) -> Batch:
+        """The batch of what messages were decoded to."""
         kind = type(messages[0])  # its methods, called by map, cost half of what they do in a loop
-        values = self._values(messages, kind)
         timestamps = [stamp for _, stamp in map(kind.timestamp, messages)]
         if min(timestamps) < 0:
             timestamps = [NO_TIMESTAMP if stamp < 0 else stamp for stamp in timestamps]
@@ -56,7 +63,9 @@ class TopicDecoder:
             headers = list(map(kind.headers, messages))
         return Batch(values, timestamps, None, headers)
 
-    def _values(self, messages: Sequence[RawMessage], kind: type[RawMessage]) -> list[Any]:
+    def values(self, messages: Sequence[RawMessage]) -> list[Any]:
+        """What the messages are decoded to, one for one."""
+        kind = type(messages[0])
         decode, decode_message = self.decode_value, self.decode_message
         remaining: Iterator[Any] = iter(messages)
         try:
@@ -76,6 +85,14 @@ class TopicDecoder:
         except Exception as error:
             index = failed_at(remaining, len(messages))
             raise failure(f"{self.step} (decode)", error, index, messages[index].value()) from error
+
+
+def without_left_out(messages: list[M], values: list[Any]) -> tuple[list[M], list[Any]]:
+    """Without the messages for which the schema gave None, which then are not there, as in Flink. Null messages stay."""
+    if type(None) not in set(map(type, values)):
+        return messages, values
+    kept = [value is not None or message.value() is None for message, value in zip(messages, values, strict=True)]
+    return list(compress(messages, kept)), list(compress(values, kept))
 
 
 def assigned(

@@ -24,6 +24,7 @@ from kstreampy.operators.function import (
     callable_of,
     detached,
     own_copy,
+    typed,
 )
 from kstreampy.operators.keyed import keyed_state, keys_in
 from kstreampy.operators.operator import Operator, TaskContext, failed_at, failure, shown
@@ -161,7 +162,7 @@ class ReducePartitionOperator(FullWindowOperator):
 
     def _add(self, keys: list[Token], values: Iterator[Any]) -> None:
         get, put = self.cache.get, self.cache.put
-        reduce = callable_of(self.function, ReduceFunction, "reduce")
+        reduce = typed(callable_of(self.function, ReduceFunction, "reduce"), self.drawn.type_info)
         for token, value in zip(keys, values, strict=True):
             so_far = get(token, 0)
             put(token, 0, value if so_far is ABSENT else reduce(so_far, value))

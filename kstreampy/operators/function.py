@@ -12,11 +12,11 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from enum import Enum
-from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.common.output_tag import OutputTag
+from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import JobError
 
 if TYPE_CHECKING:
@@ -385,12 +385,12 @@ def own_copy(function: Any) -> Any:
         ) from error
 
 
-def keeps_objects(function: Any) -> bool:
-    """True if the function may still hold what it returned, and so could change it later: all but plain functions
-    without a closure."""
-    return not isinstance(function, (FunctionType, BuiltinFunctionType, type)) or bool(
-        getattr(function, "__closure__", None)
-    )
+def typed(function: Callable[..., Any], type_info: TypeInformation | None) -> Callable[..., Any]:
+    """The function, with results that are brought to the declared type; itself where there is none."""
+    if type_info is None:
+        return function
+    coerce = type_info.coercer()
+    return lambda *values: coerce(function(*values))
 
 
 def settle(
@@ -401,16 +401,23 @@ def settle(
     """Emits everything that was produced, as it was when it came: what can be changed in place is copied at once.
 
     A pair of an `OutputTag` and a value goes to `output` (a context's), so never to the main stream. TypeError for a tag
-    with no value or several, and where there is no `output`."""
+    with no value or several, where there is no `output`, and for what is no iterable."""
     immutable = IMMUTABLE_TYPES
-    for value in produced:
-        kind = type(value)
-        if kind in immutable or (kind is tuple and immutable.issuperset(map(type, value))):
-            emit(value)
-        elif kind is tuple and isinstance(value[0], OutputTag):
-            _to_side(value, output)
-        else:
-            emit(detached(value))
+    try:
+        for value in produced:
+            kind = type(value)
+            if kind in immutable or (kind is tuple and immutable.issuperset(map(type, value))):
+                emit(value)
+            elif kind is tuple and isinstance(value[0], OutputTag):
+                _to_side(value, output)
+            else:
+                emit(detached(value))
+    except TypeError:
+        if hasattr(produced, "__iter__"):
+            raise
+        raise TypeError(
+            f"{type(produced).__name__!r} object is not iterable: yield results, or return a list of them, or None"
+        ) from None
 
 
 def _to_side(pair: tuple[Any, ...], output: Callable[[OutputTag, Any], None] | None) -> None:
@@ -438,6 +445,13 @@ def is_rich(function: Any) -> bool:
 def _line_of(target: Any) -> int:
     """Where its source begins. Remembered, since the whole file is parsed for it, and every task asks."""
     return inspect.getsourcelines(target)[1]
+
+
+def given(function: object) -> str:
+    """What was given where an instance of another class of functions is needed, for messages."""
+    if isinstance(function, type):
+        return f"the class {function.__name__} (did you forget the brackets: {function.__name__}()?)"
+    return where(function) if callable(function) or isinstance(function, Function) else repr(function)
 
 
 def where(function: Any) -> str:

@@ -224,6 +224,25 @@ class ReduceOperator(FunctionOperator):
                 emit(copy_value(value))
 
 
+class TypedReduceOperator(ReduceOperator):
+    """`reduce` of a stream with a declared type: what the function gives is brought to it, before it is kept and emitted."""
+
+    def __init__(self, step: str, uid: str, function: Any, type_info: TypeInformation) -> None:
+        super().__init__(step, uid, function, type_info)
+        self.coerce = type_info.coercer()
+
+    def _reduce(self, keys: list[Token], values: list[Any], emit: Callable[[Any], None]) -> None:
+        entries = self.cache.entries
+        get = entries.get
+        reduce, coerce = self.function, self.coerce
+        for key, value in zip(keys, values, strict=True):
+            so_far = get(key)
+            if so_far is not None:
+                value = coerce(reduce(so_far, value))
+            entries[key] = value
+            emit(copy_value(value))
+
+
 def sum_of(field: Field) -> Combine:
     """`sum`: only the field is added up, the others stay those of the key's first value."""
     known = field.known

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from kstreampy.common.copying import copy_value
 from kstreampy.errors import KStreamError, RecordError
 from kstreampy.eventtime.window import TimeWindow, encode_window
-from kstreampy.operators.function import Function, is_rich, keeps_objects
+from kstreampy.operators.function import Function, is_rich
+from kstreampy.operators.keeping import keeps_objects
 from kstreampy.operators.operator import Operator, TaskContext, failed_at, shown
 from kstreampy.operators.pane_fold import can_not_change
 from kstreampy.operators.pane_slicing import Slicing

@@ -47,25 +47,30 @@ class TaskKeyedStateStore(KeyedStateStore):
         self._clock = clock
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        self._require("get_state", ValueStateDescriptor, state_descriptor)
         cache = self._values(VALUE, state_descriptor)
         return (TtlValueState if isinstance(cache, ExpiringValues) else ValueState)(cache, self._scope)
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        self._require("get_list_state", ListStateDescriptor, state_descriptor)
         name, expiry = self._name(state_descriptor), self._expiry(state_descriptor)
         cache = list_cache(self._state, name, state_descriptor.element_type, expiry)
         return TtlListState(cache, self._scope) if isinstance(cache, ExpiringList) else ListState(cache, self._scope)
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        self._require("get_map_state", MapStateDescriptor, state_descriptor)
         name, expiry = self._name(state_descriptor), self._expiry(state_descriptor)
         cache = map_cache(self._state, name, state_descriptor.key_type, state_descriptor.value_type, expiry)
         return TtlMapState(cache, self._scope) if isinstance(cache, ExpiringMap) else MapState(cache, self._scope)
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        self._require("get_reducing_state", ReducingStateDescriptor, state_descriptor)
         cache = self._values(REDUCING, state_descriptor)
         reduce = callable_of(state_descriptor.get_reduce_function(), ReduceFunction, "reduce")
         return (TtlReducingState if isinstance(cache, ExpiringValues) else ReducingState)(cache, self._scope, reduce)
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        self._require("get_aggregating_state", AggregatingStateDescriptor, state_descriptor)
         cache = self._values(AGGREGATING, state_descriptor)
         function = state_descriptor.get_agg_function()
         kind = TtlAggregatingState if isinstance(cache, ExpiringValues) else AggregatingState
@@ -91,6 +96,10 @@ class TaskKeyedStateStore(KeyedStateStore):
         handle: Any = self.state(descriptor)
         tokens: Iterator[Token] = handle._cache.tokens()
         return tokens
+
+    def _require(self, call: str, wanted: type[StateDescriptor], given: object) -> None:
+        if not isinstance(given, wanted):
+            raise TypeError(f"{self._step}: {call} takes a {wanted.__name__}, not {given!r}")
 
     def _values(self, kind: str, descriptor: StateDescriptor) -> ValueCache:
         return value_cache(self._state, self._name(descriptor), kind, descriptor.type_info, self._expiry(descriptor))

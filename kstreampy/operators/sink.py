@@ -37,11 +37,20 @@ class TopicSinkOperator(Operator):
     outlet: Outlet
     context: TaskContext
 
-    def __init__(self, step: str, topic: str, encode: Encode, keys_of: KeysOf | None = None) -> None:
+    def __init__(
+        self,
+        step: str,
+        topic: str,
+        encode: Encode,
+        keys_of: KeysOf | None = None,
+        explain: Encode | None = None,
+    ) -> None:
+        """`explain` does what `encode` does, with errors for people: it is asked what `encode` could not do."""
         super().__init__(step)
         self.topic = topic
         self.encode = encode
         self.keys_of = keys_of
+        self.explain = explain
 
     def open(self, context: TaskContext) -> None:
         self.context = context
@@ -129,7 +138,13 @@ class TopicSinkOperator(Operator):
                 self.outlet.wait_for_room()
 
     def _failure(self, error: Exception, index: int, batch: Batch) -> Exception:
-        return failure(f"{self.step} (encode for topic {self.topic!r})", error, index, batch.values[index])
+        value = batch.values[index]
+        if self.explain is not None and value is not None:
+            try:
+                self.explain(value)
+            except Exception as explained:
+                error = explained
+        return failure(f"{self.step} (encode for topic {self.topic!r})", error, index, value)
 
     def advance(self, watermark: int) -> None: ...
     def set_idle(self, idle: bool) -> None: ...

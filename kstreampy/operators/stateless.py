@@ -18,11 +18,11 @@ from kstreampy.operators.function import (
     MapFunction,
     callable_of,
     detached,
-    keeps_objects,
     own_copy,
     settle,
     where,
 )
+from kstreampy.operators.keeping import keeps_objects
 from kstreampy.operators.operator import Operator, TaskContext, failed_at, failure
 from kstreampy.operators.runtime_context import TaskRuntimeContext
 from kstreampy.serde.batch import Batch, Headers, Token

@@ -16,8 +16,9 @@ from typing import Any
 
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import KStreamError, RecordError
-from kstreampy.operators.function import detached, keeps_objects
+from kstreampy.operators.function import detached
 from kstreampy.operators.join_function import JoinFunction
+from kstreampy.operators.keeping import keeps_objects
 from kstreampy.operators.keyed import keyed_state
 from kstreampy.operators.operator import TaskContext, failed_at, failure
 from kstreampy.operators.pair import PairOperator

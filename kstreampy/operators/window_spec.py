@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import JobError
-from kstreampy.operators.function import AggregateFunction, Function, ReduceFunction, callable_of, own_copy, where
+from kstreampy.operators.function import (
+    AggregateFunction,
+    Function,
+    ReduceFunction,
+    callable_of,
+    own_copy,
+    typed,
+    where,
+)
 
 if TYPE_CHECKING:
     from kstreampy.eventtime.assigner import WindowAssigner
@@ -59,20 +67,21 @@ class Aggregation:
 class ReduceAggregation(Aggregation):
     """`reduce` as an aggregation: the accumulator is what the values were reduced to, the first one itself."""
 
-    def __init__(self, function: Any, *, may_change: bool = True) -> None:
-        """A callable or a `ReduceFunction`; TypeError for anything else. `may_change=False` only for functions of our own
-        that never change what they are given."""
+    def __init__(self, function: Any, *, may_change: bool = True, type_info: TypeInformation | None = None) -> None:
+        """A callable or a `ReduceFunction`; TypeError for anything else. What it gives is brought to `type_info`.
+        `may_change=False` only for functions of our own that never change what they are given."""
         self.function = function
         self.may_change = may_change
+        self.type_info = type_info
         self.where = where(function)
-        self.reduce = callable_of(function, ReduceFunction, "reduce")
+        self.reduce = typed(callable_of(function, ReduceFunction, "reduce"), type_info)
         self.merge = self.reduce
 
     def add(self, value: Any, accumulator: Any) -> Any:
         return value if accumulator is None else self.reduce(accumulator, value)
 
     def own_copy(self) -> ReduceAggregation:
-        return ReduceAggregation(own_copy(self.function), may_change=self.may_change)
+        return ReduceAggregation(own_copy(self.function), may_change=self.may_change, type_info=self.type_info)
 
     def functions(self) -> tuple[Function, ...]:
         return (self.function,) if isinstance(self.function, Function) else ()

@@ -16,12 +16,12 @@ from kstreampy.errors import JobError, RecordError
 from kstreampy.eventtime.source_watermark import SourceWatermark
 from kstreampy.eventtime.watermark import WatermarkMerge
 from kstreampy.graph.source import ConnectorInput, Input, PackedInput, SourcesInput, TopicInput, sender_name, side_of
-from kstreampy.operators.decode import PackedDecoder, TopicDecoder
+from kstreampy.operators.decode import PackedDecoder, TopicDecoder, without_left_out
 from kstreampy.operators.operator import TaskContext
 from kstreampy.runtime.arrival import Arrival, CaughtUp
 from kstreampy.runtime.connector_intake import ConnectorIntake
 from kstreampy.runtime.progress import Progress
-from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP
+from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch
 from kstreampy.serde.packed import Mark
 
 
@@ -80,6 +80,7 @@ class TopicIntake:
         assign = None if strategy is None else strategy.timestamp_assigner
         self.name = source.name
         self.is_table = source.is_table
+        self.leaves_out = origin.leaves_out
         self.held: frozenset[TopicPartition] = frozenset()
         self.decoder = TopicDecoder(source.name, origin.decode_value, origin.decode_message, assign)
         self.progress = progress
@@ -104,17 +105,23 @@ class TopicIntake:
         def coordinate(index: int) -> str:
             return f"topic {tp.topic!r}, partition {tp.partition}, offset {messages[index].offset()}"
 
+        behind = messages[-1].offset() + 1
+        batch: Batch | None = None
         try:
-            batch = self.decoder.decode(messages)
-            batch = self.time.observe(tp, batch)
+            values = self.decoder.values(messages)
+            if self.leaves_out:
+                messages, values = without_left_out(messages, values)
+            if messages:
+                batch = self.time.observe(tp, self.decoder.batch(messages, values))
         except RecordError as error:
             error.add_note(f"at {coordinate(error.index)}")
             raise
         except Exception as error:
             error.add_note(f"in the watermark strategy of {self.name}, in the batch that begins at {coordinate(0)}")
             raise
-        yield Arrival(batch, coordinate)
-        self.progress.positions[tp] = messages[-1].offset() + 1
+        if batch is not None:
+            yield Arrival(batch, coordinate)
+        self.progress.positions[tp] = behind
 
     def read(self) -> Iterator[Arrival]:
         return iter(())

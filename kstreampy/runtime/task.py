@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from kstreampy.broker.broker import Chunk, TopicPartition
-from kstreampy.errors import RecordError
+from kstreampy.errors import KStreamError, RecordError
 from kstreampy.operators.operator import Operator, TaskContext
 from kstreampy.runtime.arrival import Arrival, CaughtUp
 from kstreampy.runtime.intake import Intake, make_intake
@@ -98,11 +98,21 @@ class Task:
         self.chain, self._operators = self.layout.stage.make_chain()
         self.heads = self.chain.inputs()
         for operator in self._operators:
-            operator.open(context)
+            self._open(operator)
         self.intake = make_intake(self.layout.stage.input, context, self.partitions, self.layout.upstream, progress)
         self.to(Status.RUNNING)
         if progress.finished:
             self.to(Status.FINISHED)
+
+    def _open(self, operator: Operator) -> None:
+        """An exception of the user's own `open` is told with the step's name."""
+        try:
+            operator.open(self.context)
+        except KStreamError:
+            raise
+        except Exception as error:
+            error.add_note(f"while {operator.step} was opened, in task {self.name}")
+            raise
 
     def _step_uids(self) -> set[str]:
         """Of those that may keep a position: routes do not, and a source's has the source's uid, which may also be a split's."""

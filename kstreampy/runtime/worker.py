@@ -106,15 +106,17 @@ class Patience:
         self._pause_s = _FIRST_PAUSE_S
 
     def until_answered(self, ask: Callable[[], Layout], bound_s: float) -> Layout | None:
-        """The first contact: a shorter bound, since a wrong address is likelier than a cluster that is away. None if the
-        worker was told to stop meanwhile."""
+        """The first contact: a shorter bound, since a wrong address is likelier than a cluster that is away. Not tried again
+        where that would take longer than is left. None if the worker was told to stop meanwhile."""
         began = time.monotonic()
         while not self._stop.requested():
+            asked = time.monotonic()
             try:
                 return ask()
             except BrokerUnavailable as error:
-                left = bound_s - (time.monotonic() - began)
-                if left <= 0:
+                now = time.monotonic()
+                left = bound_s - (now - began)
+                if left <= now - asked:
                     raise
                 self._lost(error, left)
                 self._stop.wait(min(_FIRST_PAUSE_S * 5, left))

@@ -7,6 +7,7 @@ where they are (`file_system.py`)."""
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kstreampy.common import left_out
 from kstreampy.datastream.connectors.base import DeliveryGuarantee, Sink, Source
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source"]
@@ -21,4 +22,4 @@ if not TYPE_CHECKING:  # a type checker knows each name where it is defined
         file_system = import_module(f"{__name__}.file_system")
         if name in file_system.NAMES:
             return getattr(file_system, name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return left_out.of_module(__name__)(name)

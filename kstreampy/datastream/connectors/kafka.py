@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kstreampy.common import left_out
 from kstreampy.common.kafka_deserialization import (
     KafkaRecordDeserializationSchema,
     KeyValueDeserializationSchema,
@@ -64,6 +65,9 @@ __all__ = [
     "SchemaRecordSerializer",
     "ValueOnlyDeserializationSchema",
 ]
+
+if not TYPE_CHECKING:  # to a type checker, what is not here is not here
+    __getattr__ = left_out.of_module(__name__)
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 

@@ -45,9 +45,18 @@ SOURCE: dict[str, Reserved] = {
     "enable.partition.eof": Reserved("the framework reads a partition's end from positions"),
     "key.deserializer": Reserved(_BYTES),
     "value.deserializer": Reserved(_BYTES),
+    "partition.discovery.interval.ms": Reserved(
+        "it is a setting of Flink's source: the client looks for new partitions by itself, as often as "
+        "topic.metadata.refresh.interval.ms says"
+    ),
+    "max.poll.records": Reserved(f"{_JAVA}: how many records are taken at once follows the job's speed; remove it"),
+    "fetch.max.wait.ms": Reserved(f"{_JAVA}: set fetch.wait.max.ms"),
     "register.consumer.metrics": Reserved("metrics are always served; remove it", frozenset({"true"})),
 }
 SINK: dict[str, Reserved] = {
+    "transaction.timeout.ms": Reserved(
+        "a worker has one transaction for all sinks: use the setting transaction_timeout_ms"
+    ),
     "transactional.id": Reserved("each worker has its own, so that a restart fences its predecessor"),
     "enable.idempotence": Reserved("without it, retries write records twice and out of order", frozenset({"true"})),
     "acks": Reserved("a record counts as written only when all in-sync replicas have it", frozenset({"all", "-1"})),
@@ -57,6 +66,9 @@ SINK: dict[str, Reserved] = {
     ),
     "max.in.flight": Reserved("with more than 5, records can get out of order", frozenset("12345")),
     "delivery.report.only.error": Reserved("the framework needs it to learn of failures"),
+    "max.request.size": Reserved(f"{_JAVA}: set message.max.bytes"),
+    "buffer.memory": Reserved(f"{_JAVA}: set queue.buffering.max.kbytes"),
+    "max.block.ms": Reserved(f"{_JAVA}: a full queue is waited for; remove it"),
     "key.serializer": Reserved(_BYTES),
     "value.serializer": Reserved(_BYTES),
 }

@@ -48,6 +48,10 @@ class JsonDeserializationSchema(DeserializationSchema):
     def get_produced_type(self) -> TypeInformation | None:
         return Types.of(self.into)
 
+    def leaves_out(self) -> bool:
+        """JSON's own null is a value."""
+        return type(self).deserialize is not JsonDeserializationSchema.deserialize
+
     def decoder(self) -> Callable[[bytes], Any]:
         is_own = type(self).deserialize is JsonDeserializationSchema.deserialize
         return self._decode if is_own else self.deserialize
@@ -95,8 +99,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     `builder()`.
 
     A missing field is None, or an error with `fail_on_missing_field()`. What cannot be read is a `ValueError`
-    naming byte or field; with `ignore_parse_errors()` it is None, which Flink drops: `.filter(lambda row: row
-    is not None)`.
+    naming byte or field; with `ignore_parse_errors()` it is None, and a source leaves the message out.
     """
 
     def __init__(
@@ -129,6 +132,9 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
     def get_produced_type(self) -> TypeInformation:
         return self.row_type
+
+    def leaves_out(self) -> bool:
+        return self.ignore_parse_errors or type(self).deserialize is not JsonRowDeserializationSchema.deserialize
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _row_deserializer, (self.row_type, self.fail_on_missing_field, self.ignore_parse_errors)

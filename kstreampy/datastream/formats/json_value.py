@@ -102,7 +102,7 @@ def _scalar_reader(info: TypeInformation) -> Coercer:
         return _through_text(_boolean, coerce, bool)
     if kind is BasicType.CHAR:
         return coerce
-    return _whole_number_reader(coerce)
+    return _whole_number_reader(coerce, kind)
 
 
 def _through_text(parse: Callable[[str], Any], coerce: Coercer, exact: type | None = None) -> Coercer:
@@ -117,8 +117,10 @@ def _through_text(parse: Callable[[str], Any], coerce: Coercer, exact: type | No
     return read
 
 
-def _whole_number_reader(coerce: Coercer) -> Coercer:
-    """`1.0` is a whole number in JSON; it is a Decimal here when another field needs all digits."""
+def _whole_number_reader(coerce: Coercer, basic_type: BasicType) -> Coercer:
+    """`1.0` is a whole number in JSON; it is a Decimal here when another field needs all digits. One that is beyond the type
+    is refused, as in Flink: wrapped around, it would be another number than the one that was sent. A byte may be unsigned."""
+    highest = 255 if basic_type is BasicType.BYTE else None
 
     def read(value: Any) -> Any:
         kind = type(value)
@@ -126,7 +128,10 @@ def _whole_number_reader(coerce: Coercer) -> Coercer:
             raise ValueError(f"a whole number of more than {_MAX_DIGITS} digits: {value}")
         if kind is str or (kind is Decimal and value == value.to_integral_value()):
             value = int(value)
-        return coerce(value)
+        coerced = coerce(value)
+        if coerced != value and (highest is None or not 0 <= value <= highest):
+            raise ValueError(f"{value} is beyond what {basic_type.value} can hold")
+        return coerced
 
     return read
 

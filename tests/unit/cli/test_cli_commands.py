@@ -169,6 +169,48 @@ execute()
     assert "kstreampy: error: map failed\n  topic orders, partition 3, offset 42\n" in result.stderr
 
 
+def test_a_record_error_shows_no_trace_without_the_users_code(job_file: JobFileMaker) -> None:
+    text = """
+from kstreampy.common import Types
+from kstreampy.errors import RecordError
+def work(*_):
+    try:
+        Types.LONG().coerce("x")
+    except TypeError as error:
+        cause = error.with_traceback(error.__traceback__.tb_next)
+    raise RecordError("map failed", step="map", index=0) from cause
+execute()
+"""
+    result = kstreampy_command("run", job_file(text))
+    assert (result.exit_code, result.stderr) == (5, "kstreampy: error: map failed\n  --verbose shows the trace\n")
+    whole = kstreampy_command("run", job_file(text), "--verbose").stderr
+    assert "cannot be made Long" in whole
+    assert "--verbose" not in whole
+
+
+def test_a_job_error_says_which_line_called_what_raised_it(job_file: JobFileMaker) -> None:
+    text = """
+from kstreampy.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+def draw():
+    env.add_source(object())
+draw()
+"""
+    file = job_file(text)
+    line = file.read_text().splitlines().index("    env.add_source(object())") + 1
+    assert kstreampy_command("run", file).stderr.endswith(f"\n  called in draw ({file}:{line})\n")
+
+
+def test_that_line_is_left_out_where_it_only_runs_the_job(job_file: JobFileMaker) -> None:
+    text = """
+from kstreampy.datastream import StreamExecutionEnvironment
+StreamExecutionEnvironment.get_execution_environment().execute()
+"""
+    result = kstreampy_command("run", job_file(text))
+    assert "no sink" in error_of(result, 2)
+    assert "called in" not in result.stderr
+
+
 @pytest.mark.parametrize(("call", "code"), [("sys.exit(0)", 1), ("sys.exit()", 1), ("sys.exit(9)", 9)])
 def test_sys_exit_inside_a_function_never_ends_with_0(job_file: JobFileMaker, call: str, code: int) -> None:
     result = kstreampy_command("run", job_file(f"def work(*_): {call}\nexecute()\n"))

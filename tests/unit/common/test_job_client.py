@@ -110,6 +110,11 @@ def test_output_tags_are_their_ids():
     assert tag.tag_id == "late"
     assert repr(tag) == "OutputTag('late', String)"
     assert repr(OutputTag("late")) == "OutputTag('late')"
+    for wrong in (int, Types.LONG):
+        with pytest.raises(
+            TypeError, match=r"^OutputTag 'late': expected a TypeInformation such as Types\.STRING\(\), not <"
+        ):
+            OutputTag("late", wrong)
     assert OutputTag("late").type_info is None
     assert OutputTag("late", [Types.INT()]).type_info == RowTypeInfo([Types.INT()])
     assert pickle.loads(pickle.dumps(tag)).type_info == Types.STRING()

@@ -292,6 +292,14 @@ def test_wrong_declarations_are_refused(make, error):
         make()
 
 
+@pytest.mark.parametrize("kind", [Types.TUPLE, Types.ROW])
+def test_one_type_in_the_place_of_a_list_is_told(kind):
+    with pytest.raises(
+        TypeError, match=r"^(TUPLE|ROW): expected a list of types such as \[Types\.STRING\(\)\], not Long$"
+    ):
+        kind(Types.LONG())
+
+
 def test_immutability():
     immutable = {repr(info) for info in EVERY_TYPE if info.is_immutable}
     assert immutable == {

@@ -160,6 +160,7 @@ FLINK = {
     "execution.checkpointing.interval": "10 s",
     "execution.checkpointing.mode": "AT_LEAST_ONCE",
     "execution.runtime-mode": "STREAMING",
+    "pipeline.global-job-parameters": "input:a topic, output : b:c,",
 }
 
 
@@ -170,6 +171,7 @@ def test_flinks_keys_are_the_calls_they_stand_for():
     assert env.get_config().get_auto_watermark_interval() == 50
     assert env.get_checkpoint_interval() == 10_000
     assert env.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE
+    assert env.get_config().get_global_job_parameters() == {"input": "a topic", "output": "b:c"}
     assert settings_of(env) == {
         "workers": 4,
         "max_parallelism": 48,
@@ -217,6 +219,8 @@ def test_a_setting_that_is_none_is_refused():
         ("execution.runtime-mode", "QUICK"),
         ("execution.runtime-mode", "BATCH"),
         ("pipeline.auto-generate-uids", "perhaps"),
+        ("pipeline.global-job-parameters", "a"),
+        ("pipeline.global-job-parameters", "'a,b':c"),
     ],
 )
 def test_a_value_that_cannot_be_used_names_its_key(key, value):

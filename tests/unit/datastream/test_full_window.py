@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kstreampy.common import Order, Types
+from kstreampy.common import Order, Row, Types
 from kstreampy.datastream import (
     AggregateFunction,
     DataStream,
@@ -127,6 +127,10 @@ def test_reduce() -> None:
     assert sorted(found) == [("a", 6), ("b", 6), ("c", 2)]
     assert results(whole([1, 2, 3]).reduce(max)) == [3]
     assert results(whole([7]).reduce(lambda one, two: 1 / 0)) == [7]
+    typed = stream_of([1, 2], Types.SHORT()).full_window_partition()
+    assert results(typed.reduce(lambda one, two: one + two + 32_767)) == [-32_766]
+    rows = stream_of([(n,) for n in (1, 2, 3)], Types.ROW_NAMED(["n"], [Types.INT()])).full_window_partition()
+    assert results(rows.reduce(lambda one, two: (one.n + two.n,))) == [Row(n=6)]
 
 
 def test_aggregate_keeps_what_add_returns() -> None:

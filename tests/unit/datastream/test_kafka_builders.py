@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from kstreampy.common import Types
-from kstreampy.common.serialization import ByteArraySchema, SimpleStringSchema
+from kstreampy.common.serialization import ByteArraySchema, DeserializationSchema, SimpleStringSchema
 from kstreampy.datastream import KeySelector
 from kstreampy.datastream.connectors.base import (
     DeliveryGuarantee,
@@ -30,7 +30,12 @@ from kstreampy.datastream.connectors.kafka import (
     ProducerRecord,
 )
 from kstreampy.datastream.connectors.number_seq import NumberSequenceSource
-from kstreampy.datastream.formats.json import JsonSerializationSchema
+from kstreampy.datastream.formats.json import (
+    JsonDeserializationSchema,
+    JsonRowDeserializationSchema,
+    JsonSerializationSchema,
+)
+from kstreampy.datastream.topic_source import topic_input
 from kstreampy.errors import JobError
 from kstreampy.operators.connector import ConnectorSource
 
@@ -208,6 +213,9 @@ def test_a_source_that_cannot_be_is_refused_with_the_call_to_make(make, message)
         ("client.id", "c", "set_client_id_prefix"),
         ("value.deserializer", "x.Y", "schema"),
         ("sasl.jaas.config", "x", "sasl.username"),
+        ("partition.discovery.interval.ms", "10000", r"topic\.metadata\.refresh\.interval\.ms"),
+        ("max.poll.records", 500, "Java client: .*remove it"),
+        ("fetch.max.wait.ms", 500, r"fetch\.wait\.max\.ms"),
     ],
 )
 def test_source_properties_that_guarantees_rest_on_are_refused(key, value, reason):
@@ -268,6 +276,36 @@ def test_offsets():
 def test_wrong_offsets_are_refused(make):
     with pytest.raises(JobError, match="KafkaOffsetsInitializer"):
         make()
+
+
+class MayGiveNone(DeserializationSchema):
+    def deserialize(self, message):
+        return None
+
+
+class LeavingOut(JsonDeserializationSchema):
+    def deserialize(self, message):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (SimpleStringSchema(), False),
+        (ByteArraySchema(), False),
+        (JsonDeserializationSchema(), False),
+        (JsonRowDeserializationSchema.builder().type_info(Types.ROW([Types.INT()])).build(), False),
+        (
+            JsonRowDeserializationSchema.builder().type_info(Types.ROW([Types.INT()])).ignore_parse_errors().build(),
+            True,
+        ),
+        (MayGiveNone(), True),
+        (LeavingOut(), True),
+    ],
+)
+def test_a_source_leaves_out_messages_for_which_its_schema_gives_none(schema, expected):
+    built = KafkaSource.builder().set_topics("t").set_value_only_deserializer(schema).build()
+    assert topic_input(built).leaves_out is expected
 
 
 # ---- whole records in
@@ -356,6 +394,10 @@ def test_a_sink_with_everything():
         ("enable.idempotence", "false", "twice"),
         ("acks", "1", "in-sync"),
         ("acks", 0, "in-sync"),
+        ("transaction.timeout.ms", "900000", "use the setting transaction_timeout_ms"),
+        ("max.request.size", 1, r"message\.max\.bytes"),
+        ("buffer.memory", 1, r"queue\.buffering\.max\.kbytes"),
+        ("max.block.ms", 1, "remove it"),
         ("max.in.flight.requests.per.connection", "6", "order"),
         ("key.serializer", "x.Y", "schema"),
         ("ssl.truststore.location", "x", "ssl.ca.location"),

@@ -94,6 +94,16 @@ def test_reduce(function):
     assert results(stream_of(words).key_by(lambda v: 0).reduce(function)) == ["a", "bb", "bb", "dddd"]
 
 
+def test_what_reduce_gives_is_brought_to_the_streams_type():
+    declared = Types.ROW_NAMED(["user", "n"], [Types.STRING(), Types.SHORT()])
+    orders = [("a", 30_000), ("a", 2_000), ("a", 768), ("a", 1)]
+    keyed = stream_of(orders, declared).key_by(lambda order: order.user)
+    totals = results(keyed.reduce(lambda so_far, order: (so_far.user, so_far.n + order.n)).map(lambda total: total.n))
+    assert totals == [30_000, 32_000, -32_768, -32_767]
+    with pytest.raises(RecordError, match=r"reduce-1: TypeError: a str cannot be made Integer: 'x'.*on the value 2"):
+        results(stream_of([1, 2], Types.INT()).key_by(lambda v: 0).reduce(lambda a, b: "x"))
+
+
 @pytest.mark.parametrize("wrong", [None, Longest, 5])
 def test_reduce_takes_a_function(wrong):
     with pytest.raises(TypeError, match="reduce: expected a function or a ReduceFunction"):
@@ -176,7 +186,7 @@ def test_a_process_function_on_a_keyed_stream_is_deprecated_and_has_state():
 
 @pytest.mark.parametrize("wrong", [None, lambda v, ctx: None, Longest(), Numbering])
 def test_process_takes_a_keyed_process_function(wrong):
-    with pytest.raises(TypeError, match=r"KeyedProcessFunction is required for KeyedStream\."):
+    with pytest.raises(TypeError, match=r"KeyedProcessFunction is required for KeyedStream\.process, not [\w<]"):
         stream_of([1]).key_by(lambda v: v).process(wrong)
 
 

@@ -211,6 +211,21 @@ def test_what_does_not_fit_the_output_type_fails_the_job():
         results(stream_of([1, "x"], Types.LONG()))
 
 
+class AnyObject:
+    def __init__(self, n):
+        self.n = n
+
+
+@pytest.mark.parametrize("declared", [Types.PICKLED_BYTE_ARRAY(), Types.TUPLE([Types.PICKLED_BYTE_ARRAY()])])
+def test_a_collection_may_hold_what_its_declared_type_lets_it_send(declared):
+    values = [AnyObject(1), AnyObject(2)]
+    given = values if declared == Types.PICKLED_BYTE_ARRAY() else [(value,) for value in values]
+    read = stream_of(given, declared).map(lambda v: v[0].n if isinstance(v, tuple) else v.n)
+    assert results(read) == [1, 2]
+    with pytest.raises(JobError, match="declare a type for it"):
+        results(stream_of(given))
+
+
 @pytest.mark.parametrize("function", [Twice(), lambda v: [v, v], lambda v: (v for _ in range(2))])
 def test_flat_map(function):
     assert results(stream_of([1, 2]).flat_map(function)) == [1, 1, 2, 2]
@@ -284,7 +299,7 @@ def test_what_is_no_function_is_a_type_error(method, wrong):
 def test_a_class_instead_of_an_instance_is_told():
     with pytest.raises(TypeError, match=r"Did you forget the brackets: NotOpened\(\)\?"):
         stream_of([1]).map(NotOpened)
-    with pytest.raises(TypeError, match="ProcessFunction is required"):
+    with pytest.raises(TypeError, match=r"ProcessFunction is required.*the class Doubling .*brackets: Doubling\(\)"):
         stream_of([1]).process(Doubling)
     with pytest.raises(TypeError, match="instance of a SinkFunction"):
         stream_of([1]).add_sink(Printing)
@@ -294,6 +309,43 @@ def test_a_class_instead_of_an_instance_is_told():
 def test_process_takes_a_process_function(wrong):
     with pytest.raises(TypeError, match=r"ProcessFunction is required for DataStream\.process"):
         stream_of([1]).process(wrong)
+
+
+def test_a_keyed_function_on_a_stream_without_keys_is_told_what_to_put_before_it():
+    with pytest.raises(TypeError, match=r"not KeyedGiving \(.*test_stream_methods.py:\d+\): put key_by\(\.\.\.\)"):
+        stream_of([1]).process(KeyedGiving(1))
+    with pytest.raises(TypeError, match=r"not AddOne \(.*\)$"):
+        stream_of([1]).process(AddOne())
+
+
+@pytest.mark.parametrize("name", ["sum", "reduce", "window", "count_window", "interval_join"])
+def test_what_only_a_keyed_stream_has_says_so(name):
+    keyed = stream_of([1]).key_by(lambda v: v)
+    assert hasattr(keyed, name)
+    for stream in (stream_of([1]), keyed.union(keyed)):
+        with pytest.raises(AttributeError, match=rf"^'DataStream' object has no attribute '{name}': put key_by\("):
+            getattr(stream, name)
+    with pytest.raises(AttributeError, match=r"^'KeyedStream' object has no attribute 'mapp'$"):
+        _ = keyed.mapp
+
+
+@pytest.mark.parametrize(
+    ("draw", "where"),
+    [
+        (lambda wrong: stream_of([1]).map(lambda v: v, wrong), "map"),
+        (lambda wrong: stream_of([1]).flat_map(lambda v: [v], wrong), "flat_map"),
+        (lambda wrong: stream_of([1], wrong), "collection"),
+        (lambda wrong: stream_of([1]).key_by(lambda v: v, key_type=wrong), "key_by, key type"),
+        (lambda wrong: stream_of([1]).key_by(lambda v: v).process(KeyedGiving(1), wrong), "process"),
+    ],
+)
+def test_a_type_that_is_none_is_refused_where_it_is_given(draw, where):
+    with pytest.raises(
+        TypeError, match=rf"^{where}: expected a TypeInformation such as Types.STRING\(\), not <class 'int'>$"
+    ):
+        draw(int)
+    with pytest.raises(TypeError, match=rf"^{where}: .*Did you forget its brackets\?$"):
+        draw(Types.LONG)
 
 
 @pytest.mark.parametrize("wrong", [None, print, AddOne()])

@@ -180,9 +180,21 @@ def test_the_type_of_reduce_is_that_of_the_stream() -> None:
     stream = rows(ROWS, kind).key_by(lambda value: value[0]).window(TEN)
     assert stream.get_input_type() == kind
     assert stream.reduce(add).get_type() == kind
+    assert sorted(results(stream.reduce(lambda one, two: list(add(one, two))))) == sorted(results(stream.reduce(add)))
     assert stream.reduce(add, Seen()).get_type() == Types.PICKLED_BYTE_ARRAY()
     assert stream.sum(1).get_type() == kind
+    with pytest.raises(TypeError, match=r"^aggregate, accumulator type: expected a TypeInformation"):
+        stream.aggregate(Mean(), accumulator_type=int)
     assert stream.get_execution_environment() is stream.sum(1).get_execution_environment()
+
+
+@pytest.mark.parametrize("assigner", [TEN, EventTimeSessionWindows.with_gap(Time.milliseconds(30))])
+def test_what_reduce_keeps_is_of_the_type_of_the_stream(assigner: Any) -> None:
+    """So the function sees it so at the third element too."""
+    kind = Types.ROW_NAMED(["key", "n", "at"], [Types.STRING(), Types.LONG(), Types.LONG()])
+    stream = rows([("a", 1, 1), ("a", 2, 2), ("a", 3, 3)], kind).key_by(lambda row: row.key).window(assigner)
+    reduced = stream.reduce(lambda one, other: (one.key, one.n + other.n, one.at))
+    assert list(map(tuple, results(reduced))) == [("a", 6, 1)]
 
 
 @pytest.mark.parametrize(

@@ -314,10 +314,10 @@ def test_two_stages_of_one_name_are_refused():
 
 def test_a_job_without_a_sink_is_refused():
     env = environment()
-    with pytest.raises(JobError, match=r"no sink.*sink_to\(\.\.\.\)"):
+    with pytest.raises(JobError, match=r"no sink.*nothing was drawn since .*executed: .*sink_to\(\.\.\.\)"):
         compiled(env)
     from_topic(env).key_by(by).sum(1)
-    with pytest.raises(JobError, match="no sink"):
+    with pytest.raises(JobError, match=r"no sink, so nothing would run: .*sink_to\(\.\.\.\)"):
         compiled(env)
 
 

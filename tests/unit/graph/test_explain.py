@@ -52,12 +52,12 @@ Stage 2: total  (group app-total, tasks: 12, state in app-total-changelog)
 
 Stage 3: collection-1  (group app-collection-1, tasks: 1, state in app-collection-1-changelog)
   ◄── numbers: CollectionSource
-  └─ route numbers → app-collection-1-source
+  └─ typed typed-1  Long
+     └─ route numbers → app-collection-1-source
 
 Stage 4: collection-1-out  (group app-collection-1-out, tasks: 1)
   ◄── app-collection-1-source (from stage collection-1)
-  └─ typed typed-1  Long
-     └─ print print-2
+  └─ print print-2
 
 Topics of the job's own (replication: the broker's default)
   app-total-repartition  partitions: 12  PACKED

@@ -145,7 +145,9 @@ def test_an_error_names_step_function_and_record(operator, function):
 def test_a_result_that_is_no_iterable_is_a_record_error(operator, function):
     step = made(operator, function(lambda v: 5))
     opened(step)
-    with pytest.raises(RecordError, match="'int' object is not iterable"):
+    with pytest.raises(
+        RecordError, match="'int' object is not iterable: yield results, or return a list of them, or None in"
+    ):
         step.process(batch(1, keys=["a"]))
 
 

@@ -73,6 +73,19 @@ def test_a_keyed_step_gets_the_kind_it_asks_for(method: str, has_ttl: bool) -> N
 
 
 @pytest.mark.parametrize("method", ASKED)
+@pytest.mark.parametrize("other", ASKED)
+def test_a_descriptor_of_another_kind_is_refused(method: str, other: str) -> None:
+    runtime_context = TaskRuntimeContext("step", context(), "uid")
+    given: StateDescriptor = ASKED[other][0]()
+    if method == other:
+        getattr(runtime_context, method)(given)
+        return
+    wanted = type(ASKED[method][0]()).__name__
+    with pytest.raises(TypeError, match=rf"^step: {method} takes a {wanted}, not {type(given).__name__}\('"):
+        getattr(runtime_context, method)(given)
+
+
+@pytest.mark.parametrize("method", ASKED)
 def test_a_step_without_keys_is_refused(method: str) -> None:
     descriptor, _ = ASKED[method]
     for made in (TaskRuntimeContext("step", context()), TaskRuntimeContext("step", context(state=None), "uid")):

@@ -85,6 +85,17 @@ def test_a_key_that_cannot_be_encoded_is_named(headers):
     assert caught.value.index == 1
 
 
+@pytest.mark.parametrize("key", [None, key_of])
+def test_a_schema_says_itself_what_it_cannot_encode(key):
+    text = SimpleStringSchema()
+    keys_of = None if key is None else partial(map, lambda value: b"k")
+    operator = TopicSinkOperator("out", "topic", text.encoder(), keys_of, text.serialize)
+    operator.open(context())
+    with pytest.raises(RecordError, match="TypeError: SimpleStringSchema writes str only, not int: map") as caught:
+        operator.process(batch("x", 5))
+    assert caught.value.index == 1
+
+
 def select(value):
     if value in ("no key", "stop"):
         raise StopIteration if value == "stop" else LookupError("none")

@@ -93,6 +93,28 @@ class TestTopics:
         values(intake, chunk((4, b"1", 0), (9, b"2", 0)))
         assert progress.positions == {ZERO: 10}
 
+    def test_messages_that_the_schema_leaves_out_are_not_there(self) -> None:
+        def even(data: bytes) -> int | None:
+            return None if int(data) % 2 else 100 // int(data)
+
+        strategy = ASCENDING.with_timestamp_assigner(lambda value, before: before if value is None else value + before)
+        origin = TopicInput(("in",), None, None, Offsets(OffsetKind.EARLIEST), None, False, even, None, leaves_out=True)
+        progress = Progress()
+        intake = make_intake(Input(origin, "even", strategy), context(), (ZERO,), (), progress)
+        (arrival,) = intake.take(chunk((3, b"1", 1), (4, b"2", 2), (6, None, 3), (7, b"5", 4), (8, b"4", 5)))
+        assert (arrival.batch.values, arrival.batch.timestamps) == ([50, None, 25], [52, 3, 30])
+        assert arrival.coordinate(2) == "topic 'in', partition 0, offset 8"
+        assert values(intake, chunk((9, b"1", 6), (11, b"3", 7))) == []
+        assert progress.positions == {ZERO: 12}
+        with pytest.raises(RecordError, match="modulo by zero") as caught:
+            values(intake, chunk((12, b"1", 0), (13, b"0", 0)))
+        assert caught.value.__notes__ == ["at topic 'in', partition 0, offset 13"]
+
+    def test_none_is_a_value_of_other_schemas(self) -> None:
+        origin = TopicInput(("in",), None, None, Offsets(OffsetKind.EARLIEST), None, False, lambda data: None, None)
+        intake = make_intake(Input(origin, "nothing", None), context(), (ZERO,), (), Progress())
+        assert values(intake, chunk((0, b"x", 0))) == [None]
+
     def test_stale_records_are_dropped(self) -> None:
         """What was buffered before a seek."""
         progress = Progress(positions={ZERO: 5})

@@ -33,6 +33,7 @@ def test_an_operator_that_was_opened_is_closed_when_another_cannot_be(monkeypatc
     Opened.closed.clear()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.from_collection([1]).map(Failing()).map(Opened()).print()
-    with pytest.raises(RuntimeError, match="no such table"):
+    with pytest.raises(RuntimeError, match="no such table") as caught:
         env.execute()
+    assert caught.value.__notes__ == ["while map-1 was opened, in task collection-1-out/0"]
     assert Opened.closed.count("opened") == 1

@@ -17,6 +17,7 @@ from kstreampy.graph.plan import Plan
 from kstreampy.observe.health import Health
 from kstreampy.observe.metrics import Metrics
 from kstreampy.runtime import worker as worker_module
+from kstreampy.runtime.layout import Layout
 from kstreampy.runtime.process import run_process
 from kstreampy.runtime.resources import Stores
 from kstreampy.runtime.settings import Settings
@@ -388,6 +389,20 @@ class TestDamage:
 class TestPatience:
     def patience(self, bound_s: float) -> Patience:
         return Patience(bound_s, StopSignal(), Metrics(), Health())
+
+    @pytest.mark.parametrize(("takes_s", "again"), [(0.4, False), (0.0, True)])
+    def test_the_first_contact_is_tried_again_if_there_is_time(self, takes_s: float, again: bool) -> None:
+        asked = 0
+
+        def ask() -> Layout:
+            nonlocal asked
+            asked += 1
+            time.sleep(takes_s)
+            raise BrokerUnavailable("no answer")
+
+        with pytest.raises(BrokerUnavailable):
+            self.patience(90).until_answered(ask, 0.6)
+        assert (asked > 1) is again
 
     def test_gives_up_after_the_bound(self) -> None:
         patience = self.patience(0.05)
