@@ -3,10 +3,12 @@ of things."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -54,6 +56,24 @@ broker = KafkaBroker(bootstrap, group_protocol=protocol, session_timeout_ms=6000
 consumer = broker.consumer(group, [topic], Listener(), instance_id="worker-0")
 while True:
     consumer.poll(100, 0.1)
+"""
+
+_LEAVES_EARLY = """
+import random, sys, time
+from kstreampy.broker.broker import Start
+from kstreampy.broker.kafka import KafkaBroker
+bootstrap, topic, group, protocol = sys.argv[1:]
+class Listener:
+    def assigned(self, partitions):
+        return {p: Start(0) for p in partitions}
+    def revoked(self, partitions): pass
+    lost = revoked
+broker = KafkaBroker(bootstrap, group_protocol=protocol, session_timeout_ms=6000, timeout_s=20)
+chance = random.Random(1)
+for number in range(80):
+    consumer = broker.consumer(f"{group}-{number}", [topic], Listener(), instance_id="worker-0")
+    time.sleep(chance.choice([0.1, 0.15, 0.2, 0.3]) * chance.uniform(0.8, 1.2))
+    consumer.close()
 """
 
 
@@ -191,6 +211,22 @@ def test_killed_static_member_comes_back(kafka: KafkaProcess, unique: Unique, pr
     assert listener.journal == ["assigned", "revoked"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_leaving_while_partitions_are_on_their_way(
+    kafka: KafkaProcess, unique: Unique, protocol: GroupProtocol
+) -> None:
+    """In a process of its own: one that hangs in the client cannot be interrupted from within."""
+    broker = KafkaBroker(kafka.bootstrap_servers, timeout_s=20.0)
+    partition = _topic(broker, unique("topic"))
+    leaving = _run(_LEAVES_EARLY, kafka.bootstrap_servers, partition.topic, unique("group"), protocol)
+    try:
+        assert leaving.wait(90) == 0
+    finally:
+        leaving.kill()
+        leaving.communicate()
+
+
 def test_static_member_with_a_twin_is_fenced(kafka: KafkaProcess, unique: Unique) -> None:
     broker = KafkaBroker(kafka.bootstrap_servers, group_protocol="classic", session_timeout_ms=6_000, timeout_s=20.0)
     partition, group = _topic(broker, unique("topic")), unique("group")
@@ -286,6 +322,23 @@ def test_broker_goes_and_comes_back(kafka: KafkaProcess, unique: Unique) -> None
     assert broker.committed(group, [partition]) == {partition: Position(2)}
     consumer.close()
     producer.close()
+
+
+@pytest.mark.slow
+def test_groups_are_asked_after_over_a_restart(kafka: KafkaProcess, unique: Unique) -> None:
+    """The broker is asked all the while, so that the client learns of a cluster without brokers, and again of one with them."""
+    broker = KafkaBroker(kafka.bootstrap_servers, timeout_s=15.0)
+    partition, group = _topic(broker, unique("topic")), unique("group")
+    assert broker.committed(group, [partition]) == {}
+    kafka.kill()
+    starting = threading.Thread(target=kafka.start)
+    starting.start()
+    while starting.is_alive():
+        with contextlib.suppress(BrokerUnavailable):
+            broker.end_offsets([partition])
+    starting.join()
+    assert broker.committed(group, [partition]) == {}
+    assert broker.members(group) == []
 
 
 @pytest.mark.slow

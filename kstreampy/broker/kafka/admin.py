@@ -4,7 +4,7 @@ In here: `KafkaAdmin`, the part of `Broker` that needs no client of its own. Not
 writing.
 
 Every call goes through `_each`: one future per name, errors that a retry may mend are retried until the
-deadline. A future is lost when its AdminClient is collected: the client lives as long as this object."""
+deadline. A future is lost when its AdminClient is collected: the clients live as long as this object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka import admin as client
+from confluent_kafka import admin as admin_client
 from confluent_kafka.admin import AdminClient
 
 from kstreampy.broker.broker import GroupMember, Position, TopicInfo, TopicPartition, TopicSpec
@@ -33,12 +33,20 @@ from kstreampy.errors import BrokerUnavailable, JobError
 K = TypeVar("K")
 
 # The client does not export these for type checkers, nor annotate them.
-_ConfigResource: Final[Any] = getattr(client, "ConfigResource")  # noqa: B009
-_NewTopic: Final[Any] = getattr(client, "NewTopic")  # noqa: B009
-_OffsetSpec: Final[Any] = getattr(client, "OffsetSpec")  # noqa: B009
+_ConfigResource: Final[Any] = getattr(admin_client, "ConfigResource")  # noqa: B009
+_NewTopic: Final[Any] = getattr(admin_client, "NewTopic")  # noqa: B009
+_OffsetSpec: Final[Any] = getattr(admin_client, "OffsetSpec")  # noqa: B009
 
 _MISSING_TOPIC: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+_NO_ANSWER: Final = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+)
+_OUTDATED: Final = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
+)
+"""What comes of a client that goes by what it knew before a broker's restart."""
 _REQUEST_S: Final = 5.0
+_LOOK_S: Final = 1.0
 _POLL_S: Final = 0.1
 
 
@@ -47,6 +55,7 @@ class KafkaAdmin:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._replaced: list[AdminClient] = []
         try:
             self._admin = AdminClient(link.admin())
         except KafkaException as failure:
@@ -54,7 +63,7 @@ class KafkaAdmin:
 
     def _each(
         self,
-        ask: Callable[[list[K], float], Mapping[K, Future[Any]]],
+        ask: Callable[[AdminClient, list[K], float], Mapping[K, Future[Any]]],
         keys: Iterable[K],
         doing: str,
         fine: Collection[int] = (),
@@ -66,31 +75,50 @@ class KafkaAdmin:
         while pending:
             seconds = max(0.5, min(_REQUEST_S, deadline - time.monotonic()))
             again: list[K] = []
-            for key, future in ask(pending, seconds).items():
+            codes: set[int] = set()
+            client = self._admin
+            for key, future in ask(client, pending, seconds).items():
                 try:
-                    results[key] = self._outcome(future)
+                    results[key] = self._outcome(client, future)
                 except KafkaException as failure:
-                    if raised(failure).code() in fine:
+                    code = raised(failure).code()
+                    if code in fine:
                         continue
+                    codes.add(code)
                     said = self._link.mapped(failure, doing)
                     refused = self._link.health.refusal is not None
                     if not isinstance(said, BrokerUnavailable) or refused:
                         raise said from failure
                     if time.monotonic() > deadline:
-                        self._link.health.down()
+                        if code in _NO_ANSWER:
+                            self._link.health.down()
                         raise said from failure
                     again.append(key)
             pending = again
             if pending:
                 time.sleep(0.1)
+            if not codes.isdisjoint(_OUTDATED):
+                self._renew(client)
         self._link.health.up()
         return results
 
-    def _outcome(self, future: Future[Any]) -> Any:
+    def _renew(self, client: AdminClient) -> None:
+        """A client that lives over a broker's restart may send what is for the coordinator of a group to a connection that is
+        gone, and wait in vain each time, while other requests are answered. A new one has nothing to go by. The old one is
+        kept: another thread may wait for one of its futures."""
+        try:
+            client.describe_cluster(request_timeout=_LOOK_S).result()
+        except KafkaException:
+            return
+        if client is self._admin:
+            self._replaced.append(client)
+            self._admin = AdminClient(self._link.admin())
+
+    def _outcome(self, client: AdminClient, future: Future[Any]) -> Any:
         """What the future gives. Meanwhile the client is polled: that is how it tells that the brokers, or the server of
         OAuth tokens, refuse the login, since it goes on trying by itself for as long as it is asked to."""
         while True:
-            self._admin.poll(0)
+            client.poll(0)
             if not future.done() and self._link.health.refusal is not None:
                 raise self._link.health.refusal
             if wait([future], _POLL_S).done:
@@ -98,7 +126,7 @@ class KafkaAdmin:
 
     def size(self) -> int:
         found = self._each(
-            lambda some, s: dict.fromkeys(some, self._admin.describe_cluster(request_timeout=s)),
+            lambda client, some, s: dict.fromkeys(some, client.describe_cluster(request_timeout=s)),
             ["cluster"],
             "describe the cluster",
         )
@@ -108,7 +136,7 @@ class KafkaAdmin:
 
     def _described(self, names: Iterable[str]) -> dict[str, Any]:
         return self._each(
-            lambda some, s: self._admin.describe_topics(TopicCollection(some), request_timeout=s),
+            lambda client, some, s: client.describe_topics(TopicCollection(some), request_timeout=s),
             sorted(set(names)),
             "describe topics",
             _MISSING_TOPIC,
@@ -140,7 +168,7 @@ class KafkaAdmin:
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         resources = [_ConfigResource(_ConfigResource.Type.TOPIC, name) for name in sorted(set(names))]
         found = self._each(
-            lambda some, s: self._admin.describe_configs(some, request_timeout=s),
+            lambda client, some, s: client.describe_configs(some, request_timeout=s),
             resources,
             "read the configuration of topics",
             _MISSING_TOPIC,
@@ -153,12 +181,12 @@ class KafkaAdmin:
     def create_topics(self, specs: Iterable[TopicSpec]) -> None:
         wanted = {spec.name: spec for spec in specs}
 
-        def create(names: list[str], seconds: float) -> Mapping[str, Future[Any]]:
+        def create(client: AdminClient, names: list[str], seconds: float) -> Mapping[str, Future[Any]]:
             new = [
                 _NewTopic(name, wanted[name].partitions, wanted[name].replication, config=dict(wanted[name].config))
                 for name in names
             ]
-            futures: Mapping[str, Future[Any]] = self._admin.create_topics(new, request_timeout=seconds)
+            futures: Mapping[str, Future[Any]] = client.create_topics(new, request_timeout=seconds)
             return futures
 
         doing = f"create topics {', '.join(sorted(wanted))}"
@@ -177,7 +205,7 @@ class KafkaAdmin:
         """Topics that are not there are fine. Returns when they are gone."""
         doomed = sorted(set(names))
         self._each(
-            lambda some, s: self._admin.delete_topics(some, request_timeout=s),
+            lambda client, some, s: client.delete_topics(some, request_timeout=s),
             doomed,
             f"delete topics {', '.join(doomed)}",
             _MISSING_TOPIC,
@@ -189,7 +217,8 @@ class KafkaAdmin:
     def missing_topics(self, names: Sequence[str]) -> list[str]:
         """Those that surely do not exist. One attempt of a few seconds; none when the cluster does not
         answer."""
-        futures = self._admin.describe_topics(TopicCollection(sorted(names)), request_timeout=_REQUEST_S)
+        client = self._admin
+        futures = client.describe_topics(TopicCollection(sorted(names)), request_timeout=_REQUEST_S)
         gone = []
         for name, future in futures.items():
             try:
@@ -208,7 +237,7 @@ class KafkaAdmin:
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         self._each(
-            lambda some, s: self._admin.delete_records(some, request_timeout=s),
+            lambda client, some, s: client.delete_records(some, request_timeout=s),
             [ClientPartition(p.topic, p.partition, offset) for p, offset in before.items()],
             f"delete records of {', '.join(sorted({p.topic for p in before}))}",
         )
@@ -220,19 +249,24 @@ class KafkaAdmin:
         names = sorted({p.topic for p in specs})
         deadline = time.monotonic() + self._link.timeout_s
 
-        def ask(some: list[ClientPartition], seconds: float) -> Mapping[ClientPartition, Future[Any]]:
+        def ask(
+            client: AdminClient, some: list[ClientPartition], seconds: float
+        ) -> Mapping[ClientPartition, Future[Any]]:
             wanted = {place: places[place] for place in some}
-            futures: Mapping[ClientPartition, Future[Any]] = self._admin.list_offsets(
+            futures: Mapping[ClientPartition, Future[Any]] = client.list_offsets(
                 wanted, isolation_level=isolation, request_timeout=seconds
             )
             return futures
 
+        doing = f"look up offsets of {', '.join(names)}"
         while True:
             try:
-                found = self._each(ask, places, f"look up offsets of {', '.join(names)}")
-            except JobError:  # the client says the same of a topic that is missing and of one without a leader
-                if time.monotonic() > deadline or self.missing_topics(names):
+                found = self._each(ask, places, doing)
+            except JobError as error:  # the client says the same of a topic that is missing and of one without a leader
+                if self.missing_topics(names):
                     raise
+                if time.monotonic() > deadline:
+                    raise self._link.mapped(KafkaError(KafkaError.LEADER_NOT_AVAILABLE), doing) from error
                 time.sleep(0.1)
                 continue
             return {TopicPartition(at.topic, at.partition): result.offset for at, result in found.items()}
@@ -260,7 +294,7 @@ class KafkaAdmin:
         deadline = time.monotonic() + self._link.timeout_s
         while True:
             found = self._each(
-                lambda _, s: self._admin.list_consumer_group_offsets(
+                lambda client, _, s: client.list_consumer_group_offsets(
                     [ConsumerGroupTopicPartitions(group, places)], require_stable=True, request_timeout=s
                 ),
                 [group],
@@ -283,7 +317,7 @@ class KafkaAdmin:
 
     def members(self, group: str) -> list[GroupMember]:
         found = self._each(
-            lambda some, s: self._admin.describe_consumer_groups(some, request_timeout=s),
+            lambda client, some, s: client.describe_consumer_groups(some, request_timeout=s),
             [group],
             f"describe group {group}",
             {KafkaError.GROUP_ID_NOT_FOUND},
@@ -300,7 +334,7 @@ class KafkaAdmin:
 
     def delete_group(self, group: str) -> None:
         self._each(
-            lambda some, s: self._admin.delete_consumer_groups(some, request_timeout=s),
+            lambda client, some, s: client.delete_consumer_groups(some, request_timeout=s),
             [group],
             f"delete group {group}",
             {KafkaError.GROUP_ID_NOT_FOUND},

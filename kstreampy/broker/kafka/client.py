@@ -73,6 +73,7 @@ _LOGIN: Final = (
     KafkaError.ILLEGAL_SASL_STATE,
 )
 """A broken TLS handshake is not among them: a broker that restarts causes it, too, unless a certificate is named."""
+_HELD: Final = str(KafkaError(KafkaError.UNRELEASED_INSTANCE_ID).str())
 _PRODUCER_ONLY: Final = frozenset(
     {
         "acks",
@@ -158,14 +159,18 @@ class Health:
 
 class _Once(logging.Filter):
     """Lets one line per client and kind pass per minute: a cluster that is away makes hundreds of equal
-    ones."""
+    ones. None of a member that waits for its predecessor: the client calls that fatal each time, the consumer
+    tells of it once (see `consumer.py`)."""
 
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        kind = " ".join(record.getMessage().split(" ", 2)[:2])
+        message = record.getMessage()
+        if _HELD in message:
+            return False
+        kind = " ".join(message.split(" ", 2)[:2])
         now = time.monotonic()
         if now - self._last.get(kind, -60.0) < 60.0:
             return False

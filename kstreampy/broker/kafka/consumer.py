@@ -37,6 +37,7 @@ _MISSING: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _OUT_OF_RANGE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
+_SETTLE_MESSAGES: Final = 1_000
 
 
 def _places(partitions: list[Any]) -> list[TopicPartition]:
@@ -107,6 +108,7 @@ class KafkaGroupConsumer:
         except KafkaException as failure:
             raise self._link.mapped(failure, f"join group {self.group}") from failure
         self._intake = Intake(self._client, self._link)
+        self._paused: set[TopicPartition] = set()
         self._reopen_at = None
 
     def _reopen_when_due(self, timeout_s: float) -> bool:
@@ -192,10 +194,7 @@ class KafkaGroupConsumer:
                 client.incremental_assign(starts)
             else:
                 client.assign(starts)
-            if starts:
-                # The client remembers what was paused when a partition went, so what is to be read is resumed too.
-                client.pause([ClientPartition(*p) for p in new if given[p].paused])
-                client.resume([ClientPartition(*p) for p in new if not given[p].paused])
+            self.pause([p for p in new if starts and given[p].paused])
             self._pause_s = _FIRST_PAUSE_S
         except BaseException as failure:
             self._keep(failure)
@@ -223,13 +222,17 @@ class KafkaGroupConsumer:
         except BaseException as failure:
             self._keep(failure)
         self._intake.forget(partitions)
-        try:
-            if self._protocol == "consumer":
-                client.incremental_unassign([ClientPartition(*p) for p in partitions])
-            else:
-                client.unassign()
-        except KafkaException as failure:
-            self._keep(self._link.mapped(failure, f"give partitions of group {self.group} away"))
+        for step in (self.resume, self._unassign):  # what stays paused would be so when it comes back
+            try:
+                step(partitions)
+            except KafkaException as failure:
+                self._keep(self._link.mapped(failure, f"give partitions of group {self.group} away"))
+
+    def _unassign(self, partitions: Iterable[TopicPartition]) -> None:
+        if self._protocol == "consumer":
+            self._client.incremental_unassign([ClientPartition(*p) for p in partitions])
+        else:
+            self._client.unassign()
 
     def _keep(self, failure: BaseException) -> None:
         if self._kept is None:
@@ -267,10 +270,17 @@ class KafkaGroupConsumer:
         return self._intake.partitions()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        self._client.pause([ClientPartition(*p) for p in partitions])
+        paused = list(partitions)
+        if paused:
+            self._paused.update(paused)
+            self._client.pause([ClientPartition(*p) for p in paused])
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._client.resume([ClientPartition(*p) for p in partitions])
+        """Of those that are paused: the client is told nothing of others."""
+        paused = self._paused.intersection(partitions)
+        if paused:
+            self._paused -= paused
+            self._client.resume([ClientPartition(*p) for p in paused])
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._intake.seek(partition, offset)
@@ -316,6 +326,22 @@ class KafkaGroupConsumer:
         offsets."""
         return self._client.consumer_group_metadata()
 
+    def _settle(self) -> None:
+        """A fact of the client: under the classic protocol, `assign` of partitions that were given a moment before `close` may
+        never return, and it holds the interpreter's lock. So what was given is answered before, and a member that has
+        nothing asks for nothing more. Others must not: a static member that unsubscribes loses its place in the group."""
+        if self._protocol == "classic":
+            self._answer_all()
+            if not self._intake.partitions():
+                self._client.unsubscribe()
+                self._answer_all()
+
+    def _answer_all(self) -> None:
+        """Nothing is read meanwhile, so this ends."""
+        self.pause(self._intake.partitions())
+        while self._client.consume(_SETTLE_MESSAGES, 0):
+            pass
+
     def close(self) -> None:
         """Milliseconds as a rule; up to 5 s under the classic protocol when a rebalance waits for another member."""
         if self._closed:
@@ -323,10 +349,11 @@ class KafkaGroupConsumer:
         self._closed = True
         if self._reopen_at is not None:
             return
-        try:
-            self._client.close()
-        except KafkaException as failure:
-            log.warning("Group %s was not left in order: %s", self.group, failure)
+        for step in (self._settle, self._client.close):
+            try:
+                step()
+            except KafkaException as failure:
+                log.warning("Group %s was not left in order: %s", self.group, failure)
         remaining = sorted(self._intake.partitions())
         if remaining:  # the client gave up without telling (a fatal error): nothing of this may be committed
             self._intake.forget(remaining)

@@ -48,11 +48,22 @@ _UNAVAILABLE: dict[int, str] = {
     KafkaError._TIMED_OUT: _UNREACHABLE,
     KafkaError._TIMED_OUT_QUEUE: _BUSY,
     KafkaError._MSG_TIMED_OUT: _BUSY,
+    KafkaError._INCONSISTENT: "messages of the transaction were not delivered in time; it is tried again",
     KafkaError._WAIT_COORD: _BUSY,
     KafkaError._WAIT_CACHE: _BUSY,
     KafkaError._NODE_UPDATE: _BUSY,
     KafkaError.LEADER_NOT_AVAILABLE: _BUSY,
     KafkaError.NOT_LEADER_FOR_PARTITION: _BUSY,
+    KafkaError.FENCED_LEADER_EPOCH: _BUSY,
+    KafkaError.UNKNOWN_LEADER_EPOCH: _BUSY,
+    KafkaError.OFFSET_NOT_AVAILABLE: _BUSY,
+    KafkaError.PREFERRED_LEADER_NOT_AVAILABLE: _BUSY,
+    KafkaError.LISTENER_NOT_FOUND: _BUSY,
+    KafkaError.STALE_CTRL_EPOCH: _BUSY,
+    KafkaError.STALE_BROKER_EPOCH: _BUSY,
+    KafkaError.UNKNOWN_TOPIC_ID: _BUSY,
+    KafkaError.FETCH_SESSION_ID_NOT_FOUND: _BUSY,
+    KafkaError.INVALID_FETCH_SESSION_EPOCH: _BUSY,
     KafkaError.REQUEST_TIMED_OUT: _BUSY,
     KafkaError.BROKER_NOT_AVAILABLE: _BUSY,
     KafkaError.REPLICA_NOT_AVAILABLE: _BUSY,
@@ -180,6 +191,7 @@ def mapped(failure: KafkaException | KafkaError, doing: str, bootstrap: str) -> 
         kind, advice = BrokerRefused, _SETTING
     name = KafkaError(code).name()
     words = str(error.str()) or name
-    result = kind(f"Kafka at {bootstrap}: could not {doing}: {words} ({name}); {advice}.")
+    end = "" if advice.endswith("?") else "."
+    result = kind(f"Kafka at {bootstrap}: could not {doing}: {words} ({name}); {advice}{end}")
     result.__cause__ = failure if isinstance(failure, KafkaException) else None
     return result

@@ -153,3 +153,13 @@ def test_equal_lines_of_the_client_library_are_logged_once(caplog: pytest.LogCap
             logger.error("FAIL [once#consumer-1] [thrd:x]: refused")
         logger.error("FAIL [once#producer-2] [thrd:x]: refused")
     assert len(caplog.records) == 2
+
+
+def test_what_the_client_library_says_is_thinned_out(caplog: pytest.LogCaptureFixture) -> None:
+    say = make_link().admin()["logger"].error
+    for _ in range(3):
+        say("FAIL [job#producer-1] [thrd:a]: Connection refused")
+    say("FAIL [job#producer-2] [thrd:a]: Connection refused")
+    held = KafkaError(KafkaError.UNRELEASED_INSTANCE_ID).str()
+    say(f"FATAL [job#consumer-3] [thrd:main]: Fatal error: {held}: ConsumerGroupHeartbeat fatal error: {held}")
+    assert [line.split("]")[0] for line in caplog.messages] == ["FAIL [job#producer-1", "FAIL [job#producer-2"]

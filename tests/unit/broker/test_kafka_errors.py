@@ -16,6 +16,11 @@ from kstreampy.errors import BrokerRefused, BrokerUnavailable, JobError, KStream
         (KafkaError._TRANSPORT, BrokerUnavailable),
         (KafkaError._TIMED_OUT, BrokerUnavailable),
         (KafkaError.NOT_ENOUGH_REPLICAS, BrokerUnavailable),
+        (KafkaError.FENCED_LEADER_EPOCH, BrokerUnavailable),
+        (KafkaError.UNKNOWN_LEADER_EPOCH, BrokerUnavailable),
+        (KafkaError.OFFSET_NOT_AVAILABLE, BrokerUnavailable),
+        (KafkaError.UNKNOWN_TOPIC_ID, BrokerUnavailable),
+        (KafkaError._INCONSISTENT, BrokerUnavailable),
         (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, BrokerUnavailable),
         (KafkaError.UNSTABLE_OFFSET_COMMIT, BrokerUnavailable),
         (KafkaError.CONCURRENT_TRANSACTIONS, BrokerUnavailable),
@@ -46,7 +51,7 @@ def test_each_code_has_its_reaction(code: int, kind: type[KStreamError]) -> None
 
 
 def test_code_in_no_row() -> None:
-    unknown = KafkaError.FETCH_SESSION_ID_NOT_FOUND
+    unknown = KafkaError.NO_REASSIGNMENT_IN_PROGRESS
     assert unknown not in TABLE
     assert type(mapped(KafkaError(unknown, "?", False, True), "do it", "h")) is BrokerUnavailable
     assert type(mapped(KafkaError(unknown, "?", True), "do it", "h")) is TaskMigrated
@@ -59,7 +64,8 @@ def test_message_says_where_what_and_what_to_do(code: int) -> None:
     error = mapped(KafkaError(code, "the words of the broker"), "write to orders-3", "host:9092")
     assert type(error) is kind
     assert str(error) == (
-        f"Kafka at host:9092: could not write to orders-3: the words of the broker ({KafkaError(code).name()}); {advice}."
+        f"Kafka at host:9092: could not write to orders-3: the words of the broker ({KafkaError(code).name()}); {advice}"
+        + ("" if advice.endswith("?") else ".")
     )
     assert len(advice) > 10
 
