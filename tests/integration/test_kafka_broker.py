@@ -336,6 +336,7 @@ def test_groups_are_asked_after_over_a_restart(kafka: KafkaProcess, unique: Uniq
     while starting.is_alive():
         with contextlib.suppress(BrokerUnavailable):
             broker.end_offsets([partition])
+            broker.committed(group, [partition])
     starting.join()
     assert broker.committed(group, [partition]) == {}
     assert broker.members(group) == []

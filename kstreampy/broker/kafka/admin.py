@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -56,6 +56,8 @@ class KafkaAdmin:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._replaced: list[AdminClient] = []
+        self._observers: dict[str, Consumer] = {}
+        """By group: clients that ask for its offsets, and are no members."""
         try:
             self._admin = AdminClient(link.admin())
         except KafkaException as failure:
@@ -287,33 +289,45 @@ class KafkaAdmin:
     # --- groups --------------------------------------------------------------------------------------------------
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        """A fact of the client: an AdminClient that asks for a group's offsets ends the process (a null pointer) where the
+        coordinator of the group has just moved, as in every restart of a broker. So a consumer asks, which never joins the
+        group; one that reads committed records waits for offsets of open transactions, too."""
         places = [ClientPartition(*p) for p in partitions]
         if not places:
             return {}
         doing = f"read the offsets of group {group}"
         deadline = time.monotonic() + self._link.timeout_s
         while True:
-            found = self._each(
-                lambda client, _, s: client.list_consumer_group_offsets(
-                    [ConsumerGroupTopicPartitions(group, places)], require_stable=True, request_timeout=s
-                ),
-                [group],
-                doing,
-                {KafkaError.GROUP_ID_NOT_FOUND},
-            )
-            rows = found[group].topic_partitions if group in found else []
-            unsettled = next((row.error for row in rows if row.error is not None), None)
-            if unsettled is None:
+            rows, error = self._stored(group, places, max(0.5, min(_REQUEST_S, deadline - time.monotonic())))
+            if error is None:
                 break
-            said = self._link.mapped(unsettled, doing)
+            said = self._link.mapped(error, doing)
+            if self._link.health.refusal is not None:
+                raise self._link.health.refusal
             if not isinstance(said, BrokerUnavailable) or time.monotonic() > deadline:
+                if error.code() in _NO_ANSWER:
+                    self._link.health.down()
                 raise said
             time.sleep(0.02)
+        self._link.health.up()
         return {
             TopicPartition(row.topic, row.partition): Position(row.offset, row.metadata or "")
             for row in rows
             if row.offset >= 0
         }
+
+    def _stored(self, group: str, places: list[ClientPartition], seconds: float) -> tuple[list[Any], KafkaError | None]:
+        """What is stored of these partitions; the first error."""
+        try:
+            client = self._observers.get(group)
+            if client is None:
+                client = self._observers[group] = Consumer(self._link.observer(group))
+            client.poll(0)  # serves what the client has to tell
+            rows = client.committed(places, seconds)
+        except KafkaException as failure:
+            error = raised(failure)
+            return [], None if error.code() == KafkaError.GROUP_ID_NOT_FOUND else error
+        return rows, next((row.error for row in rows if row.error is not None), None)
 
     def members(self, group: str) -> list[GroupMember]:
         found = self._each(

@@ -236,6 +236,10 @@ class Link:
         common = self._common(_PRODUCER_ONLY | _CLASSIC_ONLY)
         return {**_CONSUMER, **common, "group.id": f"{self.client_id}-reader"}
 
+    def observer(self, group: str) -> dict[str, Any]:
+        """A consumer that asks for the offsets of a group, and never joins it."""
+        return {**self.reader(), "group.id": group}
+
     def consumer(self, group: str, instance_id: str | None, protocol: str) -> dict[str, Any]:
         """`protocol`: "consumer" (KIP-848: the broker assigns, and owns the session timeout) or
         "classic"."""

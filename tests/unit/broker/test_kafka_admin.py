@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from kstreampy.broker.broker import Position, TopicPartition
+from kstreampy.broker.broker import TopicPartition
 from kstreampy.broker.kafka import admin
 from kstreampy.broker.kafka.admin import KafkaAdmin
 from kstreampy.broker.kafka.client import Link
@@ -48,8 +48,8 @@ class Cluster:
     def list_offsets(self, places: dict[ClientPartition, Any], **_: Any) -> dict[ClientPartition, Future[Any]]:
         return dict.fromkeys(places, self._next())
 
-    def list_consumer_group_offsets(self, asked: list[Any], **_: Any) -> dict[str, Future[Any]]:
-        return {GROUP: self._next()}
+    def describe_consumer_groups(self, groups: list[str], **_: Any) -> dict[str, Future[Any]]:
+        return dict.fromkeys(groups, self._next())
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
         missing = KafkaError.UNKNOWN_TOPIC_OR_PART if self.is_there else KafkaError._TIMED_OUT
@@ -112,15 +112,14 @@ def test_a_client_that_goes_by_leaders_of_before_a_restart_is_made_anew(code: in
 
 
 def test_a_client_that_waits_for_a_coordinator_of_before_a_restart_is_made_anew(make: Make) -> None:
-    row = SimpleNamespace(topic="orders", partition=0, offset=7, metadata="note", error=None)
-    found = done(SimpleNamespace(topic_partitions=[row]))
-    asked = make(Cluster([KafkaError._TIMED_OUT]), Cluster([found])).committed(GROUP, [PARTITION])
-    assert asked == {PARTITION: Position(7, "note")}
+    found = done(SimpleNamespace(members=[]))
+    assert make(Cluster([KafkaError._TIMED_OUT]), Cluster([found])).members(GROUP) == []
+    assert admin.AdminClient.made == 2  # type: ignore[attr-defined]
 
 
 def test_a_client_is_kept_while_no_broker_answers(make: Make) -> None:
     with pytest.raises(BrokerUnavailable):
-        make(Cluster([KafkaError._TIMED_OUT], is_there=False)).committed(GROUP, [PARTITION])
+        make(Cluster([KafkaError._TIMED_OUT], is_there=False)).members(GROUP)
     assert admin.AdminClient.made == 1  # type: ignore[attr-defined]
 
 
