@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import kstreampy
+import kstreampy_connectors
 from kstreampy.errors import JobError, KStreamError, RecordError
 from kstreampy.runtime.settings_source import DEBUG_VARIABLE
 
@@ -27,7 +28,8 @@ CRASHED: Final = 1
 _Verbose = Annotated[bool, typer.Option("--verbose", help="Show whole traces (also: KSTREAMPY_DEBUG=1).")]
 
 _NOT_THE_USERS: Final = tuple(
-    f"{Path(str(file)).resolve().parent}{os.sep}" for file in (kstreampy.__file__, __file__, typer.__file__)
+    f"{Path(str(file)).resolve().parent}{os.sep}"
+    for file in (kstreampy.__file__, kstreampy_connectors.__file__, __file__, typer.__file__)
 )
 
 _STANDARD_LIBRARY: Final = f"{Path(sysconfig.get_paths()['stdlib']).resolve()}{os.sep}"
@@ -92,7 +94,7 @@ def users_line(error: BaseException) -> str | None:
 
 
 def users_trace(error: BaseException) -> str:
-    """The trace without frames of kstreampy and the command line; the whole of it where there are no
+    """The trace without frames of kstreampy, its connectors and the command line; the whole of it where there are no
     others."""
     shown = traceback.TracebackException.from_exception(error)
     _trim(shown)
@@ -112,12 +114,15 @@ def _trim(shown: traceback.TracebackException | None) -> None:
 
 
 def _is_ours(file: str, *more: str) -> bool:
-    return file.startswith("<frozen ") or str(Path(file).resolve()).startswith((*_NOT_THE_USERS, *more))
+    """Code that was made at run time counts too: that of a dataclass's methods calls `__post_init__`."""
+    return file.startswith(("<frozen ", "<string>")) or str(Path(file).resolve()).startswith((*_NOT_THE_USERS, *more))
 
 
 def _is_all_ours(error: BaseException) -> bool:
-    """Whether no code of the user's is in its trace: what the user called with is wrong then, or kstreampy is."""
-    return all(_is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+    """Whether no code of the user's is in its trace, nor in those of its causes: what the user called with is wrong then, or
+    kstreampy is."""
+    ours = all(_is_ours(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
+    return ours and (error.__cause__ is None or _is_all_ours(error.__cause__))
 
 
 def _write(text: str) -> None:

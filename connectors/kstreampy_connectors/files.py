@@ -56,11 +56,13 @@ class FileSource:
 
     Bounded, each file is read to where it ends when the job opens it. With `follow`, the paths are looked
     through again and again for new files, and plain files (not compressed ones, which are read once) are read
-    on as they grow; a last line counts once its newline is there. Files must only be appended to: one that
-    was replaced or truncated ends the job with a `JobError` that says so. One that was deleted is finished.
+    on as they grow; a last line counts once its newline is there. A file whose directory is there may come
+    later. Files must only be appended to: one that was replaced or truncated ends the job with a `JobError`
+    that says so. One that was deleted is finished. A file that is to come at once is written under a name
+    that begins with ".", then renamed.
 
     A record that cannot be read is a ValueError naming file, line and column. UTF-8, with or without
-    byte-order mark.
+    byte-order mark. A zip must hold one file.
     """
 
     paths: tuple[str, ...]
@@ -96,6 +98,8 @@ class FileSource:
         `compression` "auto" goes by the file name. `timestamp` gives a value's event time in ms, None for no
         time.
         """
+        if isinstance(null_values, str):
+            raise JobError(f"FileSource: null_values must be a list of texts, not the text {null_values!r}")
         nulls = tuple(null_values) if null_values is not None else ("",) if schema is not None else ()
         form = CsvFormat(schema=schema, header=header, delimiter=delimiter, null_values=nulls)
         return FileSource(_as_text(paths), form, compression, follow, timestamp)
@@ -124,7 +128,7 @@ class FileSource:
 
     def splits(self) -> list[str]:
         """The files there are now, in the order of `paths`, sorted within each. `JobError` for a path that is
-        not there."""
+        not there; with `follow`, for one that cannot come, as its directory is not there."""
         return list(dict.fromkeys(name for path in self.paths for name in self._files(path)))
 
     def open_split(self, split: str, position: Any | None) -> SplitReader:
@@ -142,6 +146,8 @@ class FileSource:
             found = [entry for entry in glob.iglob(os.path.join(glob.escape(path), "*")) if not _hidden(entry)]
         elif glob.has_magic(path):
             found = glob.glob(path, recursive=True)
+        elif self.follow and os.path.isdir(os.path.dirname(path) or "."):
+            return []
         else:
             raise JobError(f"FileSource: there is no file or directory {path} (looked from {os.getcwd()})")
         files = sorted(name for name in found if os.path.isfile(name))
@@ -179,7 +185,8 @@ class FileSink:
     directory while the job runs may see records that a crash will undo and the restarted job will write
     again; parts that are not their task's last one are final from the next checkpoint on. Do not rename or
     remove a task's last part while the job is to be continued. A hidden lock file per task keeps two writers
-    apart.
+    apart. A job that begins anew (in memory, or under another application id) removes the parts that are
+    there under its tasks' names, whoever wrote them: give each job a directory of its own.
 
     `compression` "gzip" begins a new gzip member at each checkpoint; every gzip tool reads such files as one.
     """

@@ -29,7 +29,8 @@ class LineEncoder(Protocol):
     """Values of one task to bytes."""
 
     def encode(self, values: list[Any]) -> bytes:
-        """Whole lines. Raises ValueError saying which value cannot be written, and why."""
+        """Whole lines. Raises a plain ValueError that shows the value which cannot be written and says why, or anything
+        else: the writer finds out which value it was."""
         ...
 
     def header(self) -> bytes:
@@ -87,15 +88,7 @@ class _JsonEncoder:
         self._encoder = msgspec.json.Encoder(enc_hook=_json_value)
 
     def encode(self, values: list[Any]) -> bytes:
-        try:
-            return self._encoder.encode_lines(values)
-        except Exception:
-            for value in values:
-                try:
-                    self._encoder.encode(value)
-                except Exception as error:
-                    raise ValueError(f"{_shown(value)} cannot be written as JSON: {error}") from error
-            raise
+        return self._encoder.encode_lines(values)
 
     def header(self) -> bytes:
         return b""
@@ -155,12 +148,12 @@ class _CsvEncoder:
             fields = list(value) if isinstance(value, (Row, tuple, list)) else [value]
             if len(fields) != len(columns):
                 raise ValueError(
-                    f"{_shown(value)} has {len(fields)} fields where the file has {len(columns)}: {columns}"
+                    f"{shown(value)} has {len(fields)} fields where the file has {len(columns)}: {columns}"
                 )
         else:
             if not named.keys() <= self._known:
                 more = [name for name in named if name not in self._known]
-                raise ValueError(f"{_shown(value)} has fields {more}, which the file has not: {columns}")
+                raise ValueError(f"{shown(value)} has fields {more}, which the file has not: {columns}")
             fields = [named.get(name) for name in columns]
         for i, field in enumerate(fields):
             if type(field) not in _AS_THEY_ARE:
@@ -180,7 +173,7 @@ class _CsvEncoder:
             case str() | int() | float() | decimal.Decimal() | uuid.UUID():
                 return str(field)
         raise ValueError(
-            f"{type(field).__name__} in {_shown(value)} has no form in CSV: map it to text, or use JSON lines"
+            f"{type(field).__name__} in {shown(value)} has no form in CSV: map it to text, or use JSON lines"
         )
 
     def _lines(self, rows: list[list[Any]]) -> bytes:
@@ -217,13 +210,14 @@ def _columns_of(value: Any) -> list[str]:
     if named is not None:
         strange = [name for name in named if type(name) is not str]
         if strange or not named:
-            raise ValueError(f"{_shown(value)} gives no columns: a CSV record needs str names, at least one")
+            raise ValueError(f"{shown(value)} gives no columns: a CSV record needs str names, at least one")
         return list(named)
     width = len(value) if isinstance(value, Row | tuple | list) else 1
     return [f"f{i}" for i in range(width)]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value for a message."""
     return repr(value)[:200]
 
 
@@ -231,6 +225,8 @@ def columns_setting(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     """The `columns` of a user, checked."""
     if columns is None:
         return None
+    if isinstance(columns, str):
+        raise JobError(f"CSV columns must be a list of names, not the text {columns!r}")
     if not columns or len(set(columns)) < len(columns):
         raise JobError(f"CSV columns must be different names, at least one, not {list(columns)}")
     return tuple(columns)

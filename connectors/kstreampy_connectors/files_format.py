@@ -203,6 +203,8 @@ def csv_records(lines: Iterator[bytes], delimiter: str) -> Iterator[list[str]]:
         hint = ""
         if "field limit" in str(error):
             hint = "; is a quote not closed? Else raise csv.field_size_limit()"
+        if "new-line character" in str(error):
+            raise ValueError("not CSV: a carriage return outside of quotes; lines end with LF or CRLF") from None
         raise ValueError(f"not CSV: {error}{hint}") from None
 
 

@@ -1,6 +1,6 @@
 """One file as lines of bytes, with a position that can be returned to.
 
-In here: opening (plain, gzip, bz2, xz, first member of a zip), the byte-order mark, byte offsets and line
+In here: opening (plain, gzip, bz2, xz, a zip of one file), the byte-order mark, byte offsets and line
 numbers, the end of a bounded file, and what happens to a file that is followed. Not in here: what a line
 means (`files_format.py`).
 """
@@ -23,6 +23,7 @@ from kstreampy.errors import JobError
 Compression = Literal["auto", "gzip", "bz2", "xz", "zip"]
 
 _BOM = b"\xef\xbb\xbf"
+_MAC_EXTRAS = "__MACOSX/"
 _BUFFER_BYTES = 1 << 18
 _HEAD_BYTES = 1024
 _SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
@@ -51,7 +52,7 @@ class LineFile:
         self.offset = 0
         self.line = 0
         self.follow = follow and compression is None
-        self.gone = False
+        self._gone = False
         self._ahead: deque[bytes] = deque()
         self._drained = False
         self._head = (0, 0)
@@ -71,7 +72,9 @@ class LineFile:
     @property
     def drained(self) -> bool:
         """True once nothing more will come."""
-        return not self._ahead and (self._drained or self.gone or (self._end is not None and self.offset >= self._end))
+        return not self._ahead and (
+            self._drained or self._is_gone() or (self._end is not None and self.offset >= self._end)
+        )
 
     def take(self, count: int) -> list[bytes]:
         """Up to `count` lines with their newlines; fewer only at the end (or, following, at the end for
@@ -84,6 +87,8 @@ class LineFile:
             if self.offset == 0 and fresh and fresh[0].startswith(_BOM):
                 fresh[0] = fresh[0][len(_BOM) :]
                 self.offset = len(_BOM)
+                if not fresh[0]:
+                    fresh = []
             self._count(fresh)
             lines += fresh
         if self._end is not None and self.offset > self._end:
@@ -134,6 +139,12 @@ class LineFile:
         self._ahead.clear()
         self.offset, self.line = offset, position["line"]
 
+    def release(self) -> None:
+        """Closes a file of which nothing more will come; its position can still be asked for."""
+        if self.drained:
+            self.position()
+            self.close()
+
     def close(self) -> None:
         self._file.close()
         self._disk.close()
@@ -143,6 +154,8 @@ class LineFile:
         self.line += len(lines)
 
     def _read(self, count: int) -> list[bytes]:
+        if self._gone:
+            raise self._replaced()
         try:
             fresh = list(islice(self._file, count))
         except _DAMAGED as error:
@@ -158,15 +171,19 @@ class LineFile:
             self._drained = True
         return fresh
 
+    def _is_gone(self) -> bool:
+        """It was deleted, and there is no other file under its name; the next look says that there is one."""
+        return self._gone and not os.path.exists(self.path)
+
     def _check_followed(self) -> None:
         """Nothing new: is it still the same file?"""
         try:
             now = os.stat(self.path)
         except FileNotFoundError:
-            self.gone = True
+            self._gone = True
             return
         if (now.st_ino, now.st_dev) != (self._opened.st_ino, self._opened.st_dev):
-            raise JobError(f"File {self.path} was replaced by another file while it was followed. {_ADVICE}")
+            raise self._replaced()
         if now.st_size < self.offset:
             raise self._truncated(self.offset)
 
@@ -176,11 +193,16 @@ class LineFile:
             self.offset -= len(lines.pop())
             self.line -= 1
 
+    def _replaced(self) -> JobError:
+        return JobError(f"File {self.path} was replaced by another file while it was followed. {_ADVICE}")
+
     def _truncated(self, offset: int) -> JobError:
         return JobError(f"File {self.path} was truncated: it ends before byte {offset}. {_ADVICE}")
 
 
-_ADVICE = "Give new contents a new file name, or reset the job's positions to read the file from its start."
+_ADVICE = (
+    "Give new contents a new file name, or give the job another application id, with which it reads all from the start."
+)
 
 
 def _decompressed(disk: io.FileIO, compression: str | None) -> io.BufferedReader:
@@ -194,13 +216,17 @@ def _decompressed(disk: io.FileIO, compression: str | None) -> io.BufferedReader
         case "xz":
             inner = cast("IO[bytes]", lzma.LZMAFile(disk))  # noqa: SIM115 (closed by its owner)
         case _:
-            inner = _first_member(disk)
+            inner = _only_member(disk)
     return io.BufferedReader(cast("io.RawIOBase", inner), _BUFFER_BYTES)
 
 
-def _first_member(disk: io.FileIO) -> IO[bytes]:
+def _only_member(disk: io.FileIO) -> IO[bytes]:
     archive = zipfile.ZipFile(disk)
-    members = [member for member in archive.infolist() if not member.is_dir()]
-    if not members:
-        raise zipfile.BadZipFile("the archive holds no file")
+    members = [
+        member for member in archive.infolist() if not member.is_dir() and not member.filename.startswith(_MAC_EXTRAS)
+    ]
+    if len(members) != 1:
+        names = ", ".join(member.filename for member in members[:3])
+        held = f"{len(members)} files ({names}{', …' if len(members) > 3 else ''})" if members else "no file"
+        raise zipfile.BadZipFile(f"the archive holds {held}, where one is read: unpack it")
     return archive.open(members[0])

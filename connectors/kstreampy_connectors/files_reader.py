@@ -39,6 +39,7 @@ class FileReader:
         self._decoder = self._first_record()
         file.seek(position)
         self._records = position["records"]
+        file.release()
 
     def read(self, max_records: int) -> Records:
         if self._decoder is None:
@@ -46,6 +47,7 @@ class FileReader:
         decoder = self._decoder
         lines = self._file.take(max_records) if decoder is not None else []
         if decoder is None or not lines:
+            self._file.release()
             return Records([])
         try:
             values = decoder.block(lines)
@@ -56,6 +58,7 @@ class FileReader:
             self._file.give_back(lines)
             values, stamps = self._one_by_one(decoder, max_records)
         self._records += len(values)
+        self._file.release()
         return Records(values, stamps)
 
     def position(self) -> dict[str, Any]:

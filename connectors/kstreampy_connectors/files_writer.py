@@ -15,8 +15,9 @@ import time
 from dataclasses import dataclass
 from typing import IO, Any
 
-from kstreampy.errors import JobError
-from kstreampy_connectors.files_encode import Encoding
+from kstreampy.errors import JobError, KStreamError
+from kstreampy.operators.connector import BadValueError
+from kstreampy_connectors.files_encode import Encoding, shown
 
 _LOCK_WAIT_S = 5.0
 
@@ -53,8 +54,11 @@ class FileWriter:
         self._member: gzip.GzipFile | None = None
         self._dirty = False
         self._encoder = settings.encoding.encoder((position or {}).get("columns"))
-        os.makedirs(settings.directory, exist_ok=True)
-        self._lock = _locked(self._path(f".{self._stem}lock"))
+        try:
+            os.makedirs(settings.directory, exist_ok=True)
+            self._lock = _locked(self._path(f".{self._stem}lock"))
+        except (FileExistsError, NotADirectoryError, PermissionError) as error:
+            raise JobError(f"FileSink: cannot write into {settings.directory}: {error.strerror}") from error
         try:
             self._go_back(position)
         except BaseException:
@@ -64,13 +68,32 @@ class FileWriter:
     def write(self, values: list[Any], timestamps: list[int]) -> None:
         if not values:
             return
-        lines = self._encoder.encode(values)
+        lines = self._encoded(values)
         out = self._out()
         fresh = self._length == 0 and not self._dirty
         self._dirty = True
         if fresh:
             out.write(self._encoder.header())
         out.write(lines)
+
+    def _encoded(self, values: list[Any]) -> bytes:
+        try:
+            return self._encoder.encode(values)
+        except Exception:
+            for index, value in enumerate(values):
+                self._try(index, value)
+            raise
+
+    def _try(self, index: int, value: Any) -> None:
+        """`BadValueError` for a value that cannot be encoded."""
+        try:
+            self._encoder.encode([value])
+        except KStreamError:
+            raise
+        except Exception as error:
+            told = type(error) is ValueError
+            reason = str(error) if told else f"{shown(value)} cannot be written: {type(error).__name__}: {error}"
+            raise BadValueError(reason, index) from error
 
     def flush(self) -> dict[str, Any]:
         if self._file is not None and self._dirty:

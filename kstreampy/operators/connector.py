@@ -59,8 +59,19 @@ class ConnectorSource(Protocol):
         ...
 
 
+class BadValueError(ValueError):
+    """One of the values that `SinkWriter.write` was given cannot be written; the message shows it and says why. `index` is
+    its place among them."""
+
+    def __init__(self, message: str, index: int) -> None:
+        super().__init__(message)
+        self.index = index
+
+
 class SinkWriter(Protocol):
-    def write(self, values: list[Any], timestamps: list[int]) -> None: ...
+    def write(self, values: list[Any], timestamps: list[int]) -> None:
+        """Raises `BadValueError` for a value that has no form there, which ends the job with that record named."""
+        ...
 
     def flush(self) -> Any:
         """Makes everything written durable and returns the position to go back to. Called once per checkpoint."""

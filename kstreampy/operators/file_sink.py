@@ -100,7 +100,10 @@ class TargetFile:
         self._length = position or 0
         self._dirty = False
         self._flushed_before = False
-        os.makedirs(directory, exist_ok=True)
+        try:
+            os.makedirs(directory, exist_ok=True)
+        except (FileExistsError, NotADirectoryError, PermissionError) as error:
+            raise JobError(f"{path} cannot be written: {error.filename}: {error.strerror}") from error
         if position is None:
             self._check_new(mode, owner)
         else:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema
-from kstreampy.errors import KStreamError
-from kstreampy.operators.connector import ConnectorSink, SinkWriter
+from kstreampy.errors import KStreamError, RecordError
+from kstreampy.operators.connector import BadValueError, ConnectorSink, SinkWriter
 from kstreampy.operators.function import SinkFunction
 from kstreampy.operators.keyed import keyed_state, keys_in
 from kstreampy.operators.operator import Operator, Outlet, TaskContext, failed_at, failure
@@ -329,6 +329,8 @@ class ConnectorSinkOperator(Terminal):
         assert self.writer is not None, "opened before the first batch"
         try:
             self.writer.write(batch.values, batch.timestamps)
+        except BadValueError as error:
+            raise RecordError(f"{self.step} (encode): {error}", step=self.step, index=error.index) from error
         except Exception as error:
             error.add_note(f"in the sink {self.step!r}, task {self.context.partition}")
             raise

@@ -16,7 +16,7 @@ from kstreampy.observe.health import Health
 from kstreampy.observe.http import HttpServer
 from kstreampy.observe.metrics import Metrics
 from kstreampy.observe.state_page import StatePages
-from kstreampy.runtime import allocator
+from kstreampy.runtime import allocator, open_files
 from kstreampy.runtime.query_route import StateService
 from kstreampy.runtime.settings import Settings
 from kstreampy.runtime.stop import StopSignal
@@ -27,6 +27,7 @@ def run_process(plan: Plan, settings: Settings, connect: Callable[[], Broker], s
     """Runs a worker with its HTTP server, if a port is set. A function of the job that calls `sys.exit()` has ended the
     worker before its time: that is a failure, whatever code it chose."""
     allocator.tune()
+    open_files.allow_many()
     metrics, health = Metrics(), Health(stall_s=settings.stall_timeout_s)
     states = StateService(settings.http_token)
     stop.on_request(lambda: health.stopping(str(stop.reason)))

@@ -95,7 +95,8 @@ class Settings(BaseSettings):
     http_host: str = Field("127.0.0.1", min_length=1, description="where metrics and probes are served")
     http_port: int | None = Field(None, ge=1, le=65535, description="port of metrics and probes; 0: none")
     http_token: str | None = Field(
-        None, description="who asks for state must know it; without it only this machine may ask"
+        None,
+        description="who asks for state must know it, 16 or more visible ASCII characters; without it only this machine may ask",
     )
     worker_id: str | None = Field(
         None, description="stable name of this worker (default: an id kept in the state directory)"

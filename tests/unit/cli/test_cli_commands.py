@@ -201,6 +201,38 @@ draw()
     assert kstreampy_command("run", file).stderr.endswith(f"\n  called in draw ({file}:{line})\n")
 
 
+def test_connectors_are_not_the_users_code(tmp_path: Path, job_file: JobFileMaker) -> None:
+    (tmp_path / "a.csv").write_text("id,at\n1,2\n3\n")
+    text = f"""
+from kstreampy.errors import RecordError
+from kstreampy_connectors.files import FileSource
+def time_of(record): return int(record["at"])
+def work(*_):
+    source = FileSource.csv({str(tmp_path / "a.csv")!r}, timestamp=time_of)
+    try:
+        reader = source.open_split(source.splits()[0], None)
+        reader.read(5)
+        reader.read(5)
+    except ValueError as error:
+        cause = error.with_traceback(error.__traceback__.tb_next)
+    raise RecordError("read failed", step="read", index=0) from cause
+execute()
+"""
+    result = kstreampy_command("run", job_file(text))
+    assert (result.exit_code, result.stderr) == (5, "kstreampy: error: read failed\n  --verbose shows the trace\n")
+    (tmp_path / "a.csv").write_text("id,at\n1,now\n")
+    users = kstreampy_command("run", job_file(text)).stderr
+    assert 'return int(record["at"])' in users
+    assert "--verbose" not in users
+
+
+def test_a_wrong_setting_of_a_connector_names_the_users_line(job_file: JobFileMaker) -> None:
+    call = "FileSink.csv('out', roll_bytes=0)"
+    file = job_file(f"from kstreampy_connectors.files import FileSink\n{call}\n")
+    line = file.read_text().splitlines().index(call) + 1
+    assert kstreampy_command("run", file).stderr.endswith(f"\n  called in <module> ({file}:{line})\n")
+
+
 def test_that_line_is_left_out_where_it_only_runs_the_job(job_file: JobFileMaker) -> None:
     text = """
 from kstreampy.datastream import StreamExecutionEnvironment

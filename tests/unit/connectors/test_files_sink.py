@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from kstreampy.common.serialization import Encoder
 from kstreampy.common.types import Row, new_row
 from kstreampy.errors import JobError
-from kstreampy.operators.connector import ConnectorSink
+from kstreampy.operators.connector import BadValueError, ConnectorSink
 from kstreampy_connectors import files_writer
 from kstreampy_connectors.files import FileSink, FileSource, OutputFileConfig, RollingPolicy
 
@@ -113,8 +113,10 @@ BAD_VALUES = [
 def test_a_value_that_is_no_csv_record_leaves_nothing_of_its_batch(tmp_path: Path, value: Any, message: str) -> None:
     writer = FileSink.csv(tmp_path).open_task("0", None)
     writer.write([{"a": 1, "b": 2}], [0])
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(BadValueError, match=message) as caught:
         writer.write([{"a": 3, "b": 4}, value], [0, 0])
+    assert caught.value.index == 1
+    assert repr(value) in str(caught.value)
     writer.write([{"a": 5, "b": 6}], [0])
     writer.flush()
     writer.close()
@@ -149,7 +151,7 @@ def test_json_lines(tmp_path: Path) -> None:
         {"in_": {"x": 1}},
     ]
     writer = FileSink.json_lines(tmp_path).open_task("1", None)
-    with pytest.raises(ValueError, match=r"<object .* cannot be written as JSON: object is not a type JSON knows"):
+    with pytest.raises(ValueError, match=r"<object .* cannot be written: TypeError: object is not a type JSON knows"):
         writer.write([{}, object()], [0, 0])
     writer.close()
 
@@ -321,6 +323,12 @@ def test_settings_that_are_wrong(tmp_path: Path) -> None:
         FileSink.csv(tmp_path, roll_bytes=0)
     with pytest.raises(JobError, match="columns"):
         FileSink.csv(tmp_path, columns=["a", "a"])
+    with pytest.raises(JobError, match="columns must be a list of names, not the text 'ab'"):
+        FileSink.csv(tmp_path, columns="ab")
+    (tmp_path / "file").touch()
+    for path in ("file", "file/below"):
+        with pytest.raises(JobError, match=f"cannot write into .*{path}: (File exists|Not a directory)"):
+            FileSink.csv(tmp_path / path).open_task("0", None)
     with pytest.raises(JobError, match="delimiter"):
         FileSink.csv(tmp_path, delimiter="")
     with pytest.raises(JobError, match="part prefix"):

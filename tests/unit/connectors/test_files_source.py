@@ -212,7 +212,7 @@ def test_reading_on_from_every_position_gives_the_rest(tmp_path: Path, kind: str
     path = tmp_path / f"a.{kind}"
     text = "\ufeff" + AWKWARD
     if kind == "csv.zip":
-        zipped(path, ("folder/", ""), ("folder/a.csv", text), ("b.csv", "no"))
+        zipped(path, ("folder/", ""), ("__MACOSX/._a.csv", "no"), ("folder/a.csv", text))
     else:
         written(path, COMPRESSIONS[kind](text.encode()))
     source = FileSource.csv(path, header=header)
@@ -250,7 +250,7 @@ BAD_CSV = [
     ("a,b\n1,2\n3\n4,5\n", "line 3: 1 fields where there should be 2: '3'"),
     ("a,b\n1,2\n\n3,x,y\n4,5\n", "line 4: 3 fields"),
     ('a,b\n1,2\n"3"x,4\n4,5\n', "line 3: not CSV: ',' expected after '\"'"),
-    ("a,b\n1,2\n3\r3,3\n4,5\n", "line 3: not CSV: new-line character seen"),
+    ("a,b\n1,2\n3\r3,3\n4,5\n", "line 3: not CSV: a carriage return outside of quotes"),
     (b"a,b\n1,2\n\xff,3\n4,5\n", "line 3: 'utf-8' codec can't decode byte 0xff"),
 ]
 
@@ -347,6 +347,8 @@ def test_settings_that_are_wrong(tmp_path: Path) -> None:
         pickled.open_split(good, None).read(1)
     with pytest.raises(JobError, match="delimiter"):
         FileSource.csv(path, delimiter="||")
+    with pytest.raises(JobError, match="null_values must be a list of texts, not the text 'NA'"):
+        FileSource.csv(path, null_values="NA")
     with pytest.raises(JobError, match="compression"):
         FileSource.csv(path, compression="rar")  # type: ignore[arg-type]  # the fault
     with pytest.raises(JobError, match="at least one path"):
@@ -376,9 +378,21 @@ def test_missing_files(tmp_path: Path) -> None:
         FileSource.csv("x").open_split(str(tmp_path / "gone.csv"), None)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "a,b\n", "a,b"])
+@pytest.mark.parametrize("text", ["", "\n", "a,b\n", "a,b", "\ufeff", "\ufeff\n"])
 def test_files_without_records(tmp_path: Path, text: str) -> None:
     assert everything(FileSource.csv(written(tmp_path / "a.csv", text))) == []
+
+
+@pytest.mark.parametrize("max_records", [1, 100])
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_byte_order_mark_alone_is_no_line(tmp_path: Path, max_records: int, *, follow: bool) -> None:
+    path = written(tmp_path / "a", "\ufeff")
+    reader = FileSource.json_lines(path, follow=follow).open_split(path, None)
+    assert reader.read(max_records).values == []
+    assert reader.finished() is not follow
+    packed = written(tmp_path / "a.gz", gzip.compress("\ufeff".encode()))
+    text = FileSource.for_record_stream_format(StreamFormat.text_line_format(), packed).build()
+    assert everything(text, max_records) == []
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "csv.bz2", "csv.xz", "csv.zip"])
@@ -395,6 +409,51 @@ def test_damaged_compressed_files(tmp_path: Path, kind: str) -> None:
     with pytest.raises(JobError, match=r"plain\.csv"):
         drain(FileSource.csv(plain).open_split(plain, None))
     assert everything(FileSource.csv(plain, compression=None)) == []
+
+
+@pytest.mark.parametrize("names", [["a.csv", "b.csv"], ["a", "b", "c", "d"], ["__MACOSX/a.csv"]])
+def test_a_zip_that_does_not_hold_one_file_is_refused(tmp_path: Path, names: list[str]) -> None:
+    path = zipped(tmp_path / "a.zip", *((name, "id\n1\n") for name in names))
+    with pytest.raises(JobError, match=r"a\.zip cannot be read as zip: the archive holds .* file.*, where one is read"):
+        FileSource.csv(path).open_split(path, None)
+
+
+def open_files(path: str) -> int:
+    return sum(os.path.realpath(entry.path) == path for entry in os.scandir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to see which files are open")
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_a_file_that_was_read_to_its_end_is_closed(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / name, COMPRESSIONS[name.partition(".")[2]](AWKWARD.encode()))
+    source = FileSource.csv(path, follow=name.endswith(".gz"))
+    reader = source.open_split(path, None)
+    first = reader.read(1)
+    assert open_files(path) == 1
+    while not reader.finished():
+        assert reader.read(1) != first
+    assert open_files(path) == 0
+    again = source.open_split(path, reader.position())
+    assert again.read(10).values == []
+    assert again.finished()
+    assert again.position() == reader.position()
+    assert open_files(path) == 0
+    again.close()
+    reader.close()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to see which files are open")
+def test_a_followed_file_that_was_deleted_is_closed(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", "1\n")
+    reader = FileSource.json_lines(path, follow=True).open_split(path, None)
+    reader.read(9)
+    reader.read(9)
+    assert open_files(path) == 1
+    os.unlink(path)
+    reader.read(9)
+    assert open_files(path) + open_files(f"{path} (deleted)") == 0
+    assert reader.position()["offset"] == 2
+    reader.close()
 
 
 def test_bounded_ends_where_the_file_ended_when_it_was_opened(tmp_path: Path) -> None:
@@ -497,6 +556,31 @@ def test_a_followed_file_that_was_deleted_is_finished(tmp_path: Path) -> None:
     reader.read(1)
     os.unlink(path)
     assert drain(reader) == [2]
+
+
+def test_a_file_that_comes_back_after_it_was_deleted_is_another(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", "1\n")
+    reader = FileSource.json_lines(path, follow=True).open_split(path, None)
+    os.unlink(path)
+    assert (reader.read(9).values, reader.read(9).values) == ([1], [])
+    assert reader.finished()
+    assert reader.position()["offset"] == 2
+    written(tmp_path / "a.jsonl", "2\n")
+    assert not reader.finished()
+    with pytest.raises(JobError, match=r"a\.jsonl was replaced by another file"):
+        reader.read(9)
+
+
+def test_a_followed_file_may_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    paths = (str(tmp_path / "a.jsonl"), "b.jsonl")
+    source = FileSource.json_lines(*paths, follow=True)
+    assert source.splits() == []
+    written(tmp_path / "a.jsonl", "1\n")
+    written(tmp_path / "b.jsonl", "1\n")
+    assert source.splits() == list(paths)
+    with pytest.raises(JobError, match="there is no file or directory"):
+        FileSource.json_lines(tmp_path / "nowhere" / "a.jsonl", follow=True).splits()
 
 
 @pytest.mark.slow

@@ -41,6 +41,13 @@ def test_what_is_written_is_there(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["out.txt"]
 
 
+@pytest.mark.parametrize("path", ["file/out.txt", "file/below/out.txt"])
+def test_a_directory_that_cannot_be(tmp_path: Path, path: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JobError, match=rf"{path} cannot be written: .*: (File exists|Not a directory)"):
+        opened(tmp_path / path)
+
+
 def test_what_no_checkpoint_has_is_undone(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
     file = opened(path)

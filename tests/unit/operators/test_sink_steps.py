@@ -9,6 +9,7 @@ from kstreampy.common.kafka_serialization import KafkaRecordSerializationSchema,
 from kstreampy.common.serialization import SimpleStringSchema
 from kstreampy.common.typeinfo import Types
 from kstreampy.errors import BrokerUnavailable, JobError, RecordError
+from kstreampy.operators.connector import BadValueError
 from kstreampy.operators.function import SinkFunction
 from kstreampy.operators.operator import End
 from kstreampy.operators.sink import (
@@ -340,6 +341,8 @@ class Writer:
     def write(self, values, timestamps):
         if "bad" in values:
             raise ValueError("no good")
+        if "odd" in values:
+            raise BadValueError("'odd' has no form", values.index("odd"))
         self.log.append((values, timestamps))
 
     def flush(self):
@@ -369,6 +372,9 @@ def test_a_connector_sink_keeps_its_position_in_the_task():
     with pytest.raises(ValueError, match="no good") as caught:
         operator.process(batch("bad"))
     assert caught.value.__notes__ == ["in the sink 's', task 3"]
+    with pytest.raises(RecordError, match=r"^s \(encode\): 'odd' has no form$") as refused:
+        operator.process(batch("x", "odd"))
+    assert (refused.value.step, refused.value.index) == ("s", 1)
     operator.close()
     operator.close()
     assert log == [("open", "uid-3", 17), (["x"], [5]), "flush", "close"]
