@@ -223,11 +223,15 @@ class AsyncOperator(Operator):
 
 
 def _asked(elements: list[Element]) -> Batch:
-    """The records themselves, one or more, as a batch."""
+    """The records themselves, one or more, as a batch. Behind a union only some may bear keys, from further up, where they say
+    nothing: then it has none."""
     timestamps = [element.batch.timestamps[element.index] for element in elements]
-    keys: list[Token] | None = None
-    if elements[0].batch.keys is not None:
-        keys = [element.batch.keys[element.index] for element in elements]  # type: ignore[index]  # all have keys, or none
+    columns = [element.batch.keys for element in elements]
+    keys: list[Token] | None = [
+        column[element.index] for column, element in zip(columns, elements, strict=True) if column is not None
+    ]
+    if None in columns:
+        keys = None
     headers: list[Headers | None] | None = None
     if any(element.batch.headers for element in elements):
         headers = [None if (one := element.batch.headers) is None else one[element.index] for element in elements]

@@ -27,7 +27,7 @@ from kstreampy.operators.pane_fold import Fold, can_not_change, fold_of
 from kstreampy.operators.pane_result import Results
 from kstreampy.operators.pane_slicing import SlidingSlicing, slicing_of
 from kstreampy.operators.pane_sliding import SharedPanes
-from kstreampy.operators.window_parts import own_spec, user_frame
+from kstreampy.operators.window_parts import own_spec, refuse_other_windows, user_frame
 from kstreampy.operators.window_spec import AggregateAggregation, Aggregation, WindowSpec
 from kstreampy.operators.window_state import WindowRuntimeContext
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch, Token
@@ -98,6 +98,7 @@ class PaneOperator(Operator):
 
     def open(self, context: TaskContext) -> None:
         state = keyed_state(self.step, context)
+        refuse_other_windows(self.step, self.uid, state, ("contents", "set"))
         self.context = context
         self.watermark = context.step_watermarks.get(self.uid, context.watermark)
         function = self.spec.function

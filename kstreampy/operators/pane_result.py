@@ -68,6 +68,9 @@ class Results:
             accumulators = [accumulator for accumulator in accumulators if accumulator is not None]
         if not tokens:
             return
+        if not (owned or self.gives_itself or can_not_change(accumulators)):
+            accumulators = [copy_value(accumulator) for accumulator in accumulators]  # `get_result` may change them
+            owned = True
         if self.calls is not None:
             self.calls.emit(Fired(end, tokens, accumulators, owned))
             return
@@ -91,6 +94,8 @@ class Results:
         """Adds the result of one key of a window that fires again for a late element to `output`."""
         if accumulator is None:
             return
+        if not self.gives_itself:
+            accumulator = copy_value(accumulator)
         if self.calls is not None:
             self.calls.at(end)
             try:

@@ -77,16 +77,19 @@ class RouteOperator(Operator):
         self.waiting = []
 
     def _keep(self, partition: int, batch: Batch) -> None:
-        """Adds to the open batch of a partition; sends it when full."""
+        """Adds to the open batch of a partition; sends it when full. Behind a union only some batches may bear keys, from
+        further up, where they say nothing: then the open one has none."""
         waiting = self.waiting[partition]
         before = len(waiting)
         if batch.headers is not None or waiting.headers is not None:
             headers: list[Headers | None] = waiting.headers if waiting.headers is not None else [None] * before
             headers += batch.headers if batch.headers is not None else [None] * len(batch)
             waiting.headers = headers
-        if batch.keys is not None:
-            if waiting.keys is None:
-                waiting.keys = []
+        if not before:
+            waiting.keys = None if batch.keys is None else batch.keys[:]
+        elif batch.keys is None:
+            waiting.keys = None
+        elif waiting.keys is not None:
             waiting.keys += batch.keys
         waiting.values += batch.values
         waiting.timestamps += batch.timestamps

@@ -6,7 +6,7 @@ In here: operators that need nothing but the batch. Steps of a keyed stream whos
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 from kstreampy.common.copying import IMMUTABLE_TYPES
@@ -116,13 +116,18 @@ class FlatMapOperator(FunctionOperator):
 
     def __init__(self, step: str, function: Any) -> None:
         super().__init__(step, function)
-        self.function = all_of(self.function, keeps=keeps_objects(self.owner))
+        keeps = keeps_objects(self.owner)
+        self.function = all_of(self.function, keeps=keeps)
+        self.may_share = not keeps
+        """Whether the results of one call may share something changeable: where the function keeps what it returned, each
+        is a copy already."""
 
     def process(self, batch: Batch) -> None:
         results: list[Any] = []
         ends: list[int] = []
+        separates = self.may_share and self.out.may_change_values
         for produced in self.calls(batch):
-            results += produced
+            results += apart(produced) if separates and len(produced) > 1 else produced
             ends.append(len(results))
         emit_repeated(self.out, batch, results, ends)
 
@@ -152,6 +157,17 @@ def all_of(produce: Callable[[Any], Any], *, keeps: bool) -> Callable[[Any], lis
         return found
 
     return results
+
+
+def apart(values: list[Any]) -> list[Any]:
+    """Several results of one call, so that none shares anything changeable with another: all but the first are copied, where
+    anything can change."""
+    kinds = set(map(type, values))
+    if kinds <= IMMUTABLE_TYPES or (
+        kinds == {tuple} and IMMUTABLE_TYPES.issuperset(map(type, chain.from_iterable(values)))
+    ):
+        return values
+    return [values[0], *map(detached, values[1:])]
 
 
 class CoerceOperator(Operator):

@@ -17,15 +17,17 @@ from typing import Any, NamedTuple
 from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.common.output_tag import OutputTag
 from kstreampy.errors import JobError, KStreamError, RecordError
+from kstreampy.eventtime.assigner import MergingWindowAssigner
 from kstreampy.eventtime.time_trigger import EventTimeTrigger
 from kstreampy.eventtime.trigger import TriggerResult
 from kstreampy.eventtime.window import TimeWindow, Window
 from kstreampy.operators.keyed import keyed_state, keys_in
 from kstreampy.operators.operator import Operator, TaskContext, failure, shown
-from kstreampy.operators.window_parts import WindowParts, own_spec, user_frame
+from kstreampy.operators.window_parts import WindowParts, own_spec, refuse_other_windows, user_frame
 from kstreampy.operators.window_spec import WindowSpec
 from kstreampy.serde.batch import MAX_WATERMARK, NO_TIMESTAMP, Batch, Token
 from kstreampy.serde.key import key_of, scoped
+from kstreampy.state.keyed import KeyedState
 from kstreampy.state.timer import Timers
 
 _CONTINUE = TriggerResult.CONTINUE
@@ -72,6 +74,7 @@ class WindowOperator(Operator):
 
     def open(self, context: TaskContext) -> None:
         state = keyed_state(self.step, context)
+        refuse_other_windows(self.step, self.uid, state, self._other_states(state))
         self.context = context
         self.watermark = context.step_watermarks.get(self.uid, context.watermark)
         self.parts = parts = WindowParts(self, self.uid, self.spec, context, state)
@@ -83,6 +86,12 @@ class WindowOperator(Operator):
             self._opened.append(function)
             function.open(parts.runtime_context)
         self._ask_to_wake()
+
+    def _other_states(self, state: KeyedState) -> tuple[str, ...]:
+        """Where steps keep windows that this one would not find."""
+        if not isinstance(self.assigner, MergingWindowAssigner):
+            return "panes", "set"
+        return ("panes",) if state.holds(f"{self.uid}/window/set") else ("panes", "contents")
 
     def close(self) -> None:
         opened, self._opened = self._opened, []
@@ -282,8 +291,16 @@ class WindowOperator(Operator):
         result = self._on_time(time, place, bounds, in_event_time)
         if result is not _CONTINUE:
             self._act(result, place, state_token, time)
-        if in_event_time == self.in_event_time and time == bounds[2]:
+        if in_event_time == self.in_event_time:
+            self._clean_up_at(time, place, state_token, bounds)
+
+    def _clean_up_at(self, time: int, place: Place, state_token: Token, bounds: Bounds) -> None:
+        """Cleans up if it is time to. Timers that were set before a restart may be of another allowed lateness: where that was
+        longer, the window is over already; where it was shorter, there is more to come."""
+        if time == bounds[2] or (time > bounds[2] and self.contents.get(state_token) is not None):
             self._clean_up(place, state_token, bounds)
+        elif time < bounds[2] and place[2] not in self._timed:
+            self._set_timers(place[0], place[2], bounds)
 
     def _on_time(self, time: int, place: Place, bounds: Bounds, in_event_time: bool) -> TriggerResult:
         if self.fires_at_end:

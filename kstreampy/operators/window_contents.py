@@ -69,6 +69,7 @@ class FoldedContents(Contents):
         self._add = aggregation.add
         self._merge = aggregation.merge
         self._result = aggregation.get_result
+        self._gives_itself = isinstance(aggregation, ReduceAggregation)
         self.copies = aggregation.may_change
 
     def reads(self) -> bool:
@@ -148,7 +149,7 @@ class FoldedContents(Contents):
         cache.dirty.add(target)
 
     def fire(self, token: Token, contents: Any, window: Window, call: Call) -> None:
-        result = self._result(contents)
+        result = self._result(contents if self._gives_itself else _own(contents))
         call([_own(result) if self.copies else result])
 
 

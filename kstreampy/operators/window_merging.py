@@ -50,6 +50,8 @@ class MergingWindowOperator(WindowOperator):
             key = scope.token = keys[index]
             timestamp = timestamps[index]
             in_flight: InFlight = sets.get(key) or {}
+            for window in [window for window in in_flight if self._bounds_of(window)[2] <= late_from]:
+                self._let_go(key, window, in_flight[window])
             taken = False
             for window in assign(value, timestamp, time):
                 window = self._join(key, in_flight, window)
@@ -167,11 +169,30 @@ class MergingWindowOperator(WindowOperator):
 
     def _on_timer(self, timer: tuple[int, Token, bytes], in_event_time: bool) -> None:
         time, key, namespace = timer
-        window = self.parts.decode(namespace)
         in_flight: InFlight = self.sets.fetch(key) or {}
+        if not namespace:
+            self._take_over(time, key, in_flight)
+            return
+        window = self.parts.decode(namespace)
         if window in in_flight:  # otherwise a trigger has left a timer behind
             place = key, window, scoped(key, namespace)
             self._timer_fired(time, place, in_flight[window], in_event_time)
+
+    def _take_over(self, time: int, key: Token, in_flight: InFlight) -> None:
+        """A timer of `SessionWindowOperator`, which is for all windows of a key: the step had the default trigger before a
+        restart. From now on each has its own."""
+        for window in tuple(in_flight):
+            namespace, end, cleanup = self._bounds_of(window)
+            if cleanup < time:
+                self._let_go(key, window, in_flight[window])
+            for due in {end, cleanup}:
+                if time <= due < MAX_WATERMARK:
+                    self.parts.event_timers.register(due, key, namespace)
+
+    def _let_go(self, key: Token, window: Any, state_token: Token) -> None:
+        """Of a window that is over, since the allowed lateness was longer before a restart."""
+        bounds = self._bounds_of(window)
+        self._clean_up((key, window, scoped(key, bounds[0])), state_token, bounds)
 
     def _clean_up(self, place: Any, state_token: Token, bounds: Any) -> None:
         super()._clean_up(place, state_token, bounds)

@@ -7,6 +7,7 @@ with them (`window.py`).
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -68,12 +69,24 @@ class WindowParts:
 
 def _contents(spec: WindowSpec, state: KeyedState, name: str, time: WindowTime) -> Contents:
     if spec.evictor is not None:
-        element = Types.PICKLED_BYTE_ARRAY() if spec.input_type is None else spec.input_type
-        elements = list_cache(state, name, Types.TUPLE([Types.LONG(), element]))
+        timed = None if spec.input_type is None else Types.TUPLE([Types.LONG(), spec.input_type])
+        elements = list_cache(state, name, timed)
         return EvictedContents(elements, (spec.evictor, time), spec.aggregate)
     if spec.aggregate is not None:
         return FoldedContents(value_cache(state, name, AGGREGATING, spec.accumulator_type), spec.aggregate)
     return ListedContents(list_cache(state, name, spec.input_type))
+
+
+def refuse_other_windows(step: str, uid: str, state: KeyedState, others: Iterable[str]) -> None:
+    """JobError where windows are open that the step kept in another way, under one of the names `others`, with another
+    trigger, evictor or function: they would be lost."""
+    for other in others:
+        if state.holds(f"{uid}/window/{other}"):
+            raise JobError(
+                f"{step}: windows are open that were begun with another assigner, trigger, evictor or window function, for "
+                f"which state is kept otherwise ({uid}/window/{other}): change that back, or give the step another uid (it "
+                "then starts empty)"
+            )
 
 
 def own_spec(spec: WindowSpec) -> WindowSpec:

@@ -43,6 +43,7 @@ class SessionWindowOperator(WindowOperator):
     timers: Timers
 
     def open(self, context: TaskContext) -> None:
+        self._done: tuple[int, Token] | None = None
         super().open(context)
         self.timers = self.parts.event_timers
         self.sets = keyed_state(self.step, context).value(
@@ -57,12 +58,13 @@ class SessionWindowOperator(WindowOperator):
         scope, output, add = self.context.scope, self.output, self.contents.adder()
         changed = self.sets.dirty.add
         fired_until = self.watermark + 1
+        over_until = fired_until - self.lateness_ms
         for index, (key, value, start, end) in enumerate(zip(keys, values, timestamps, ends, strict=True)):
             output.index = index
             scope.token = key
             sessions: Sessions | None = sessions_of(key)
             session = sessions[-1] if sessions else None
-            if session is not None and session.start <= start <= session.end:
+            if session is not None and session.start <= start <= session.end > over_until:
                 if end > session.end:
                     if session.end <= fired_until < end:
                         self.timers.register(end - 1, key)
@@ -108,6 +110,8 @@ class SessionWindowOperator(WindowOperator):
         require_timestamp(start)
         if not sessions:
             sessions = Sessions()
+        while sessions and sessions[0].end <= self.watermark + 1 - self.lateness_ms:
+            self._end(key, sessions, sessions[0])  # the allowed lateness was longer before a restart
         first = bisect_left(sessions, start, key=_end_of)
         behind = bisect_right(sessions, end, first, key=_start_of)
         if first < behind:
@@ -149,6 +153,9 @@ class SessionWindowOperator(WindowOperator):
 
     def _on_timer(self, timer: tuple[int, Token, bytes], in_event_time: bool) -> None:
         time, key, _ = timer
+        if self._done == (time, key):  # before a restart `MergingWindowOperator` may have set one for each window
+            return
+        self._done = time, key
         sessions: Sessions | None = self.sets.entries.get(key) or self.sets.fetch(key)
         if not sessions:
             return

@@ -25,6 +25,7 @@ from kstreampy.state.budget import CacheBudget
 from kstreampy.state.cache import MAX_VALUE_BYTES, Cache, ValueCache
 from kstreampy.state.dirty import Dirty
 from kstreampy.state.expiry import SWEEP, Sweeping
+from kstreampy.state.layout import entry_key, name_prefix
 from kstreampy.state.store import Entry, Store
 from kstreampy.state.stored_type import merged, shown_type
 from kstreampy.state.task_meta import LocalMeta
@@ -146,6 +147,12 @@ class KeyedState:
         """What is to be stored of the type of a state that the job declares as this: with the older types of what is
         stored already. JobError when that cannot be read as declared."""
         return merged(name, self._stored_types.get(name), type_description)
+
+    def holds(self, name: str) -> bool:
+        """Whether the store has entries of this state, registered or not; the counter of a list is none. For when a task
+        opens."""
+        prefix = name_prefix(name)
+        return self._store.first_key(prefix, entry_key(prefix, b"") + b"\x00") is not None
 
     def timers(self, uid: str, domain: str) -> Timers:
         """The timers of the operator `uid` in a time domain, "event" or "processing"; the same object each time."""

@@ -112,7 +112,8 @@ class AggregatingState(OneValueState[IN, OUT]):
         accumulator = self._seen(token)
         if accumulator is None:
             return None
-        result = self._function.get_result(accumulator)
+        own = accumulator if type(accumulator) in IMMUTABLE_TYPES else copy_value(accumulator)
+        result = self._function.get_result(own)
         return result if type(result) in IMMUTABLE_TYPES else copy_value(result)  # type: ignore[no-any-return]  # the user's
 
     def add(self, value: IN | None) -> None:

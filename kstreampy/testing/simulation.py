@@ -257,7 +257,7 @@ class Simulation:
             still = still + 1 if unchanged else 0
             quiet = quiet + 1 if unchanged and not any(w.restoring for w in self.workers.values()) else 0
             if quiet >= 2 and (commits or not commit):
-                gone_on = [source.go_on() for source in self.sources]
+                gone_on = [source.go_on() for source in self.sources if commit]  # uncommitted, no mark has come through
                 if not any(gone_on):
                     break
                 quiet = 0

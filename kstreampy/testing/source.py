@@ -132,7 +132,7 @@ class _Reader:
         self._watermark = max((mark for mark in marks if mark is not None), default=NO_TIMESTAMP)
         last = source._said[position - 1] if position else None
         self._idle = isinstance(last, _Mark) and last.watermark is None
-        self._waits = False
+        self._waits = isinstance(last, _Mark)  # whoever read it before may have died before it came through
 
     def read(self, max_records: int) -> Records:
         found: list[_Value] = []

@@ -50,6 +50,20 @@ def test_united_with_itself_three_times_over() -> None:
     assert Counter(results(four.union(four))) == {1: 8, 2: 8}
 
 
+def test_a_keyed_steps_results_and_its_side_output() -> None:
+    """Only the former bear a key, which says nothing behind the union."""
+    tag = OutputTag("twice")
+
+    class Both(KeyedProcessFunction):
+        def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Any:
+            yield value
+            yield tag, 2 * value
+
+    main = stream_of([1, 2, 3]).key_by(lambda value: value % 2).process(Both())
+    found = results(main.union(main.get_side_output(tag)).rebalance().map(lambda value: value))
+    assert sorted(found) == [1, 2, 2, 3, 4, 6]
+
+
 def test_branches_of_one_stage_come_together_in_one_step() -> None:
     env = environment()
     numbers = from_topic(env)

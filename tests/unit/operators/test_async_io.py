@@ -190,6 +190,18 @@ def test_batches_with_and_without_headers() -> None:
     assert out.headers == [[("h", b"1")], None]
 
 
+@pytest.mark.parametrize("keys", [("k", None), (None, "k")])
+def test_batches_with_and_without_keys(keys: tuple[str | None, str | None]) -> None:
+    gate = Gate()
+    with asking(Asking(gate)) as (operator, out):
+        for value, key in enumerate(keys):
+            operator.process(Batch([value], [0], None if key is None else [key]))
+        gate.let_all()
+        done(operator, 0)
+        operator.flush()
+    assert (out.values, out.keys) == ([0, 1], [])
+
+
 @BOTH
 def test_any_iterable_will_do(mode: Any) -> None:
     with asking(Given(), mode) as (operator, out):

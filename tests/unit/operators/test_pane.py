@@ -27,6 +27,7 @@ from kstreampy.operators.keyed import extreme_by, extreme_of
 from kstreampy.operators.pane import PaneOperator, can_use_panes
 from kstreampy.operators.pane_fold import SumAggregation, fold_of
 from kstreampy.operators.pane_sliding import SharedPanes
+from kstreampy.operators.window import WindowOperator
 from kstreampy.operators.window_choice import window_operator
 from kstreampy.operators.window_function import (
     AllWindowFunction,
@@ -453,6 +454,29 @@ def test_a_function_that_keeps_its_accumulator_changes_nothing_that_was_emitted(
     step.elements([("x", 1, "a"), ("y", 11, "a")])
     results = step.watermark(30)
     assert results == [["x"], ["y"]]
+
+
+class Taking(Bag):
+    """Takes its result out of the accumulator."""
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator.pop(0)
+
+
+@pytest.mark.parametrize("cls", [PaneOperator, WindowOperator])
+def test_what_is_taken_from_an_accumulator_stays_in_the_one_that_is_kept(cls: Any) -> None:
+    step = Step(spec(TUMBLING, aggregate=AggregateAggregation(Taking()), allowed_lateness_ms=50), cls)
+    step.elements([("x", 1, "a"), ("y", 2, "a")])
+    assert [step.watermark(9), step.element("z", 3, "a"), step.element("z", 4, "a")] == [["x"], ["x"], ["x"]]
+
+
+@pytest.mark.parametrize("cls", [PaneOperator, WindowOperator])
+def test_what_is_taken_for_a_window_function_stays_as_well(cls: Any) -> None:
+    taking = AggregateAggregation(Taking())
+    step = Step(spec(TUMBLING, aggregate=taking, allowed_lateness_ms=50, function=Describe()), cls)
+    step.elements([("x", 1, "a"), ("y", 2, "a")])
+    fired = [*step.watermark(9), *step.element("z", 3, "a"), *step.element("z", 4, "a")]
+    assert [result for _, _, _, result, _ in fired] == ["x", "x", "x"]
 
 
 # Window functions

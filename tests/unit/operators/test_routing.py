@@ -81,6 +81,22 @@ def test_headers_of_a_later_batch_stay_with_their_records():
     assert message.batch.headers == [None, None, [("a", b"1")], None]
 
 
+@pytest.mark.parametrize("keys", [(["a"], None), (None, ["a"]), (["a"], None, ["b"])])
+def test_batches_with_and_without_keys_go_into_one_message_without(keys):
+    """Behind a union of a keyed step's results and its side output."""
+    operator = EvenRouteOperator("even", "to", None)
+    task = context(partition_counts={"to": 1})
+    operator.open(task)
+    for number, some in enumerate(keys):
+        operator.process(Batch([number], [NONE], some))
+    operator.flush()
+    operator.process(Batch([9], [NONE], ["z"]))
+    operator.flush()
+    first, second = received(task)[0]
+    assert (first.batch.values, first.batch.keys) == (list(range(len(keys))), None)
+    assert (second.batch.values, second.batch.keys) == ([9], ["z"])
+
+
 def test_a_batch_goes_out_when_it_is_full_and_never_before():
     operator, task = routed(lambda v: "k", partitions=1)
     for n in range(route.MAX_RECORDS - 1):

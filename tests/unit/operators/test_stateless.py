@@ -62,6 +62,18 @@ def test_flat_map_takes_none_iterables_generators_and_rows(function, expected):
     assert out.values == expected
 
 
+@pytest.mark.parametrize(
+    "function", [lambda v: [v, v], lambda v: (v, v), lambda v: (v for _ in range(2)), lambda v: [v, {"in": v}]]
+)
+def test_results_of_one_record_share_nothing_with_each_other(function):
+    operator = FlatMapOperator("f", function)
+    out = opened(operator)
+    operator.process(batch([1]))
+    first, second = out.values
+    first.append("changed")
+    assert second in ([1], {"in": [1]})
+
+
 def test_flat_map_results_take_timestamp_and_key_and_keep_headers_where_there_is_one():
     operator = FlatMapOperator("f", lambda v: [v] * v)
     out = opened(operator)

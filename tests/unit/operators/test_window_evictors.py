@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import dataclass
 from typing import Any
 
 from kstreampy.datastream.functions import AggregateFunction
@@ -152,3 +154,17 @@ def test_what_the_function_does_to_an_element_changes_nothing_that_is_kept() -> 
 def test_none_is_an_element_like_any_other() -> None:
     found = seen(CountEvictor.of(2), [(None, 0), ("a", 1), (None, 2)])
     assert [values for _, _, values in found] == [[None], [None, "a"], ["a", None]]
+
+
+@dataclass
+class Order:
+    amount: int
+
+
+def test_elements_without_a_declared_type_are_kept_by_the_names_of_their_fields() -> None:
+    """As those of other windows: a field may be added, and nothing is unpickled."""
+    windows = Step(spec(GlobalWindows.create(), CountTrigger.of(100), evictor=CountEvictor.of(4)))
+    windows.element(Order(1), 0)
+    stored = [data for key, data in windows.state.take_dirty().entries if data is not None and b"contents" in key]
+    assert any(b"Order" in data for data in stored)
+    assert all(pickle.PROTO + bytes([pickle.HIGHEST_PROTOCOL]) not in data for data in stored)

@@ -141,6 +141,18 @@ def test_what_was_added_and_what_is_returned_belong_to_the_caller(stage: Stage) 
     assert aggregating.get() == [[1], [2]]
 
 
+def test_what_is_taken_from_an_accumulator_stays_in_the_one_that_is_kept(stage: Stage) -> None:
+    class Taking(Grow):
+        def get_result(self, accumulator: list[Any]) -> Any:
+            return accumulator.pop()
+
+    taking: Any = Taking
+    aggregating = stage.handles.get_aggregating_state(AggregatingStateDescriptor("a", taking(), ANY))
+    aggregating.add("x")
+    aggregating.add("y")
+    assert (aggregating.get(), aggregating.get()) == ("y", "y")
+
+
 def test_states_of_several_keys_are_made_one(stage: Stage) -> None:
     reducing_descriptor = ReducingStateDescriptor("r", lambda a, b: a + b, ANY)
     aggregating_descriptor = AggregatingStateDescriptor("a", Average(), ANY)

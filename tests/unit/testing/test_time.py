@@ -305,3 +305,41 @@ class TestWindows:
             harness.run()
             assert (harness.crashes > 0) is crash
             return sorted((record.timestamp, record.value) for record in counts)
+
+
+class SeenAt(KeyedProcessFunction):
+    """Each value with the watermark that it met."""
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        yield value, ctx.timer_service().current_watermark()
+
+
+def met(harness: JobHarness) -> tuple[HarnessSource, Output]:
+    source = harness.source("numbers")
+    numbers = harness.env.from_source(source, source.watermarks(), "numbers")
+    return source, harness.collect(numbers.key_by(lambda number: 0).process(SeenAt()))
+
+
+class TestMarks:
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("calls", range(4, 9))
+    def test_come_through_before_what_follows_also_over_a_crash(self, calls: int, seed: int) -> None:
+        with JobHarness(seed=seed) as harness:
+            source, seen = met(harness)
+            source.watermark(0)
+            harness.run()
+            for number in range(1, 5):
+                source.send(number)
+                source.watermark(number)
+            harness.crash_at("flush", calls)
+            harness.run()
+            assert seen.values() == [(1, 0), (2, 1), (3, 2), (4, 3)]
+
+    def test_come_through_before_what_follows_when_nothing_is_committed_meanwhile(self) -> None:
+        with JobHarness() as harness:
+            source, seen = met(harness)
+            source.watermark(5)
+            source.send(1)
+            harness.run(commit=False)
+            harness.run()
+            assert seen.values() == [(1, 5)]
