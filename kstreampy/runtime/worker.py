@@ -114,6 +114,8 @@ class Patience:
             try:
                 return ask()
             except BrokerUnavailable as error:
+                if self._stop.requested():
+                    break
                 now = time.monotonic()
                 left = bound_s - (now - began)
                 if left <= now - asked:

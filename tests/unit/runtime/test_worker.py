@@ -404,6 +404,15 @@ class TestPatience:
             self.patience(90).until_answered(ask, 0.6)
         assert (asked > 1) is again
 
+    def test_a_worker_that_is_told_to_stop_meanwhile_has_not_failed(self) -> None:
+        stop = StopSignal()
+
+        def ask() -> Layout:
+            stop.request("enough")
+            raise BrokerUnavailable("no answer")
+
+        assert Patience(90, stop, Metrics(), Health()).until_answered(ask, 0.0) is None
+
     def test_gives_up_after_the_bound(self) -> None:
         patience = self.patience(0.05)
         patience.away(BrokerUnavailable("one"))
