@@ -48,7 +48,6 @@ from kstreampy.operators.keyed import (
     ReduceOperator,
     RollingOperator,
     SumOperator,
-    TypedReduceOperator,
     extreme_by,
     extreme_of,
 )
@@ -170,9 +169,7 @@ class KeyedStream(DataStream):
         type_info = self._node.type_info
 
         def build(step: str, uid: str) -> ReduceOperator:
-            if type_info is None:
-                return ReduceOperator(step, uid, func, None)
-            return TypedReduceOperator(step, uid, func, type_info)
+            return ReduceOperator(step, uid, func, type_info)
 
         return self._step("reduce", build, type_info, coerce=False, stateful=True, detail=where(func))
 

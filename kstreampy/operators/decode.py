@@ -47,9 +47,6 @@ class TopicDecoder:
         self.decode_message = decode_message
         self.assign_timestamp = assign_timestamp
 
-    def decode(self, messages: Sequence[RawMessage]) -> Batch:
-        return self.batch(messages, self.values(messages))
-
     def batch(self, messages: Sequence[RawMessage], values: list[Any]) -> Batch:
         """The batch of what messages were decoded to."""
         kind = type(messages[0])  # its methods, called by map, cost half of what they do in a loop

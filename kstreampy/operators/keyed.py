@@ -17,9 +17,7 @@ from kstreampy.common.copying import IMMUTABLE_TYPES, copy_value
 from kstreampy.common.typeinfo import TypeInformation
 from kstreampy.errors import JobError, KStreamError
 from kstreampy.operators.field import Field
-from kstreampy.operators.function import (
-    ReduceFunction,
-)
+from kstreampy.operators.function import ReduceFunction, typed
 from kstreampy.operators.operator import Operator, TaskContext, failure
 from kstreampy.operators.stateless import FunctionOperator
 from kstreampy.serde.batch import Batch, Token
@@ -184,7 +182,9 @@ class ReduceOperator(FunctionOperator):
     cache: ValueCache
 
     def __init__(self, step: str, uid: str, function: Any, type_info: TypeInformation | None) -> None:
+        """What the function gives is brought to `type_info`, the stream's, before it is kept and emitted."""
         super().__init__(step, function)
+        self.function = typed(self.function, type_info)
         self.uid = uid
         self.type_info = type_info
 
@@ -222,25 +222,6 @@ class ReduceOperator(FunctionOperator):
                 emit(value)
             else:
                 emit(copy_value(value))
-
-
-class TypedReduceOperator(ReduceOperator):
-    """`reduce` of a stream with a declared type: what the function gives is brought to it, before it is kept and emitted."""
-
-    def __init__(self, step: str, uid: str, function: Any, type_info: TypeInformation) -> None:
-        super().__init__(step, uid, function, type_info)
-        self.coerce = type_info.coercer()
-
-    def _reduce(self, keys: list[Token], values: list[Any], emit: Callable[[Any], None]) -> None:
-        entries = self.cache.entries
-        get = entries.get
-        reduce, coerce = self.function, self.coerce
-        for key, value in zip(keys, values, strict=True):
-            so_far = get(key)
-            if so_far is not None:
-                value = coerce(reduce(so_far, value))
-            entries[key] = value
-            emit(copy_value(value))
 
 
 def sum_of(field: Field) -> Combine:

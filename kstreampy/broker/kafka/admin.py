@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
@@ -47,6 +48,8 @@ _OUTDATED: Final = frozenset(
 """What comes of a client that goes by what it knew before a broker's restart."""
 _REQUEST_S: Final = 5.0
 _LOOK_S: Final = 1.0
+_REPLACED: Final = 4
+"""Clients that are kept after they were replaced: by the time so many more were, nobody waits for one."""
 _POLL_S: Final = 0.1
 
 
@@ -55,7 +58,7 @@ class KafkaAdmin:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._replaced: list[AdminClient] = []
+        self._replaced: deque[AdminClient] = deque(maxlen=_REPLACED)
         self._observers: dict[str, Consumer] = {}
         """By group: clients that ask for its offsets, and are no members."""
         try:

@@ -45,13 +45,17 @@ def number(data):
     return int(data)
 
 
+def decoded(decoder, messages):
+    return decoder.batch(messages, decoder.values(messages))
+
+
 def test_values_timestamps_and_headers():
     messages = [
         Message(b"1", (1, 10), [("a", b"1"), ("a", None)]),
         Message(None, (0, -1)),
         Message(b"", (2, 0), []),
     ]
-    result = TopicDecoder("in", lambda data: data.decode()).decode(messages)
+    result = decoded(TopicDecoder("in", lambda data: data.decode()), messages)
     assert result.values == ["1", None, ""]
     assert result.timestamps == [10, NONE, 0]
     assert result.headers == [[("a", b"1"), ("a", None)], None, []]
@@ -59,12 +63,12 @@ def test_values_timestamps_and_headers():
 
 
 def test_no_headers_is_no_column():
-    assert TopicDecoder("in", number).decode([Message(b"1"), Message(b"2", pairs=[])]).headers is None
+    assert decoded(TopicDecoder("in", number), [Message(b"1"), Message(b"2", pairs=[])]).headers is None
 
 
 def test_whole_messages_can_be_decoded_tombstones_too():
     decoder = TopicDecoder("in", None, lambda message: (message.key(), message.value()))
-    assert decoder.decode([Message(b"1"), Message(None)]).values == [(b"key", b"1"), (b"key", None)]
+    assert decoded(decoder, [Message(b"1"), Message(None)]).values == [(b"key", b"1"), (b"key", None)]
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -74,7 +78,7 @@ def test_a_record_that_cannot_be_decoded_is_named(whole, place):
     messages[place] = Message(b"\x00bad")
     decoder = TopicDecoder("in", None, lambda m: int(m.value())) if whole else TopicDecoder("in", number)
     with pytest.raises(RecordError, match=r"in \(decode\): ValueError: .*on the value b'\\x00bad'") as caught:
-        decoder.decode(messages)
+        decoded(decoder, messages)
     assert caught.value.index == place
 
 
@@ -88,7 +92,7 @@ def test_a_decoder_that_raises_stop_iteration_loses_nothing(data):
         return value
 
     with pytest.raises(RecordError, match=r"in \(decode\): StopIteration.*b'bad'") as caught:
-        TopicDecoder("in", decode).decode([Message(b"1"), Message(data), Message(b"bad"), Message(b"3")])
+        decoded(TopicDecoder("in", decode), [Message(b"1"), Message(data), Message(b"bad"), Message(b"3")])
     assert caught.value.index == (1 if data else 2)
 
 
@@ -97,14 +101,14 @@ def test_a_registry_that_is_away_is_not_the_records_fault():
         raise BrokerUnavailable("the registry is away")
 
     with pytest.raises(BrokerUnavailable):
-        TopicDecoder("in", decode).decode([Message(b"1")])
+        decoded(TopicDecoder("in", decode), [Message(b"1")])
 
 
 def test_assigned_timestamps():
     decoder = TopicDecoder("in", number, assign_timestamp=lambda value, stamp: value * 100 + stamp)
-    assert decoder.decode([Message(b"1"), Message(b"2", (1, 7))]).timestamps == [105, 207]
+    assert decoded(decoder, [Message(b"1"), Message(b"2", (1, 7))]).timestamps == [105, 207]
     decoder = TopicDecoder("in", number, assign_timestamp=lambda value, stamp: stamp)
-    assert decoder.decode([Message(b"1", (0, -1))]).timestamps == [NONE]
+    assert decoded(decoder, [Message(b"1", (0, -1))]).timestamps == [NONE]
 
 
 @pytest.mark.parametrize("wrong", [1.5, None, "5", True])
